@@ -1,0 +1,53 @@
+# Each target sets up .venv by itself the first time, and again when the dependencies change.
+# Another interpreter: make test PYTHON=/path/to/python3.12
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench format clean distclean
+
+READY := .venv/ready.stamp
+PYTHON ?=
+CANDIDATES := python3.11 python3.12 python3.13 python3 python
+SUITABLE := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+demo: $(READY) ## train, score and explain a small model in a minute or so
+	.venv/bin/untwine demo
+
+test: $(READY) ## run the tests and the examples in the docstrings
+	.venv/bin/python -m pytest
+
+lint: $(READY) ## check style, format and types
+	.venv/bin/ruff check
+	.venv/bin/ruff format --check
+	.venv/bin/basedpyright
+
+bench: $(READY) ## measure the speed
+	.venv/bin/untwine bench
+
+format: $(READY) ## put the code in order
+	.venv/bin/ruff check --fix
+	.venv/bin/ruff format
+
+clean: ## remove caches and builds
+	rm -rf build dist .pytest_cache .ruff_cache .hypothesis
+	find . -path ./.venv -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean ## remove .venv too
+	rm -rf .venv
+
+$(READY): pyproject.toml constraints.txt
+	@found=; \
+	for python in $(if $(PYTHON),"$(PYTHON)",$(CANDIDATES)); do \
+	    if "$$python" -c '$(SUITABLE)' 2>/dev/null; then found="$$python"; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+	    echo "Untwine needs Python 3.11, 3.12 or 3.13 with its venv module, and found none among:" \
+	        "$(or $(PYTHON),$(CANDIDATES)). Install one, or name one: make PYTHON=/path/to/python3.11" >&2; \
+	    exit 1; \
+	fi; \
+	echo "Setting up .venv with $$("$$found" --version)"; \
+	"$$found" -m venv .venv
+	.venv/bin/python -m pip install --disable-pip-version-check --progress-bar off --editable '.[dev]' --constraint constraints.txt
+	@touch $@

@@ -1,0 +1,37 @@
+"""Settings for the tests in tests/ and for the examples in the docstrings of src/, hence in the root."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from jaxtyping import install_import_hook
+
+THREADS = 2
+
+# Every shape annotation of untwine is checked while the tests run. The hook rewrites modules as they are
+# imported, so untwine must not have been imported before. An int may stand for a float, as in pyright.
+assert "untwine" not in sys.modules, "untwine was imported before its shape checks could be switched on"
+install_import_hook("untwine", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
+
+# Sums depend on how many threads share them. The variable reaches subprocesses and a torch not yet imported.
+os.environ["OMP_NUM_THREADS"] = str(THREADS)
+
+
+def pytest_runtest_setup() -> None:
+    """Hold torch to the same threads in every test, without importing it for those that do without."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.get_num_threads() != THREADS:
+        torch.set_num_threads(THREADS)
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The data cache that UNTWINE_DATA names; a test that needs real data is skipped where there is none."""
+    folder = os.environ.get("UNTWINE_DATA")
+    if not folder:
+        pytest.skip("UNTWINE_DATA is not set")
+    path = Path(folder)
+    if not path.is_dir():
+        pytest.skip(f"UNTWINE_DATA names no folder: {folder}")
+    return path

@@ -1,0 +1,108 @@
+"""Untwine learns, measures and explains disentangled representations with variational autoencoders.
+
+    import untwine as uw
+    run = uw.Run(method=uw.methods.jl1_vae(beta=4.0, gamma=0.1), dataset=uw.datasets.three_dots(), seeds=range(10))
+    ensemble = uw.fit(run, out="runs/jl1")
+
+Names are imported when they are first used, so that `import untwine` is quick and pulls no torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from untwine._version import __version__
+from untwine.errors import UntwineError
+
+if TYPE_CHECKING:
+    from untwine import datasets, methods
+    from untwine.data import Dataset, FactorSpace, dataset
+    from untwine.methods.registry import method
+    from untwine.model import likelihoods, networks, posteriors, priors
+    from untwine.model.info import Info
+    from untwine.model.networks import network
+    from untwine.model.vae import VAE
+    from untwine.objective import penalties, schedules
+    from untwine.objective.core import Needs, Objective, Pass, Penalty, Term
+    from untwine.objective.schedules import constant, cyclic, join, ramp
+    from untwine.parts import each, part
+    from untwine.train.ensemble import Ensemble, load
+    from untwine.train.loop import fit
+    from untwine.train.run import Run
+
+_MODULES = {
+    "datasets": "untwine.datasets",
+    "methods": "untwine.methods",
+    "likelihoods": "untwine.model.likelihoods",
+    "networks": "untwine.model.networks",
+    "posteriors": "untwine.model.posteriors",
+    "priors": "untwine.model.priors",
+    "penalties": "untwine.objective.penalties",
+    "schedules": "untwine.objective.schedules",
+}
+_NAMES = {
+    "Dataset": "untwine.data",
+    "FactorSpace": "untwine.data",
+    "dataset": "untwine.data",
+    "method": "untwine.methods.registry",
+    "Info": "untwine.model.info",
+    "network": "untwine.model.networks",
+    "VAE": "untwine.model.vae",
+    **dict.fromkeys(("Needs", "Objective", "Pass", "Penalty", "Term"), "untwine.objective.core"),
+    **dict.fromkeys(("constant", "cyclic", "join", "ramp"), "untwine.objective.schedules"),
+    **dict.fromkeys(("each", "part"), "untwine.parts"),
+    **dict.fromkeys(("Ensemble", "load"), "untwine.train.ensemble"),
+    "fit": "untwine.train.loop",
+    "Run": "untwine.train.run",
+}
+
+__all__ = [
+    "VAE",
+    "Dataset",
+    "Ensemble",
+    "FactorSpace",
+    "Info",
+    "Needs",
+    "Objective",
+    "Pass",
+    "Penalty",
+    "Run",
+    "Term",
+    "UntwineError",
+    "__version__",
+    "constant",
+    "cyclic",
+    "dataset",
+    "datasets",
+    "each",
+    "fit",
+    "join",
+    "likelihoods",
+    "load",
+    "method",
+    "methods",
+    "network",
+    "networks",
+    "part",
+    "penalties",
+    "posteriors",
+    "priors",
+    "ramp",
+    "schedules",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        value: Any = importlib.import_module(_MODULES[name])
+    elif name in _NAMES:
+        value = getattr(importlib.import_module(_NAMES[name]), name)
+    else:
+        raise AttributeError(f"module 'untwine' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

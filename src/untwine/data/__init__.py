@@ -1,0 +1,10 @@
+"""Datasets and their factors. A new family of datasets is one file here, imported below so that it registers.
+
+`untwine.data.dataset` is the decorator, not the module of that name; import from the module by its names.
+"""
+
+from untwine.data import dots, images, synthetic  # noqa: F401 - they register themselves
+from untwine.data.dataset import Dataset, build, dataset, datasets
+from untwine.data.factors import FactorSpace
+
+__all__ = ["Dataset", "FactorSpace", "build", "dataset", "datasets"]

@@ -1,0 +1,238 @@
+"""What a dataset was made from: named factors, how many values each takes, and what kind they are."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int64
+
+from untwine.errors import UntwineError, unknown
+from untwine.streams import np_uniform
+
+KINDS = ("ordered", "cyclic", "categorical")
+# What functions that check their input accept; numpy.typing.ArrayLike confuses beartype.
+ArrayLike = np.ndarray | Sequence[Any]
+
+
+@dataclass(frozen=True)
+class FactorSpace:
+    """A grid of factors: every combination of their values is one state.
+
+    `kinds` says what a step along a factor means: `ordered` (next to), `cyclic` (next to, and the last
+    value is next to the first), `categorical` (the numbers are only labels). Sampling is a pure function
+    of `(seed, step)`: there is no generator with state, and the first rows of a large sample are the
+    small sample.
+
+    >>> space = FactorSpace(("shape", "x"), (3, 4), ("categorical", "ordered"))
+    >>> len(space), space.states, space.factors([0, 1, 11]).tolist()
+    (2, 12, [[0, 0], [0, 1], [2, 3]])
+    >>> space.index([[2, 3]]).tolist()
+    [11]
+    """
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+    kinds: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        # Lists (from JSON) become tuples, so that equal spaces compare and hash equal.
+        for field in ("names", "sizes", "kinds"):
+            object.__setattr__(self, field, tuple(getattr(self, field)))
+        if not len(self.names) == len(self.sizes) == len(self.kinds):
+            raise UntwineError(
+                f"a factor space needs as many names as sizes and kinds; got {len(self.names)} names, "
+                f"{len(self.sizes)} sizes, {len(self.kinds)} kinds"
+            )
+        if not self.names:
+            raise UntwineError("a factor space needs at least one factor")
+        for name, size, kind in zip(self.names, self.sizes, self.kinds, strict=True):
+            if not isinstance(name, str) or self.names.count(name) > 1:
+                raise UntwineError(f"factor names must be strings that differ; got {self.names}")
+            if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
+                raise UntwineError(f"factor {name!r} has size {size!r}; it must be a whole number above 0")
+            if kind not in KINDS:
+                raise unknown(f"kind of factor {name!r}:", str(kind), KINDS)
+        object.__setattr__(self, "sizes", tuple(int(size) for size in self.sizes))
+
+    # --- the grid -------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def states(self) -> int:
+        """The number of combinations, a Python int: it may be far larger than any array."""
+        return math.prod(self.sizes)
+
+    def position(self, factor: int | str) -> int:
+        """The column of a factor given by its name or by its number.
+
+        >>> FactorSpace(("x", "y"), (4, 4), ("ordered", "ordered")).position("y")
+        1
+        """
+        if isinstance(factor, str):
+            if factor not in self.names:
+                raise unknown("factor", factor, self.names)
+            return self.names.index(factor)
+        if not 0 <= operator.index(factor) < len(self):
+            raise UntwineError(f"there is no factor {factor}; there are {len(self)}: {', '.join(self.names)}")
+        return operator.index(factor)
+
+    def check(self, factors: ArrayLike) -> Int64[np.ndarray, "n k"]:
+        """The factors as int64 `[n, k]`, or an error that says which value is not on the grid."""
+        array = np.asarray(factors)
+        if array.ndim != 2 or array.shape[1] != len(self):
+            raise UntwineError(
+                f"factors have shape {list(array.shape)}; they must be [n, {len(self)}], one column for "
+                f"each of {', '.join(self.names)}"
+            )
+        array = _whole_numbers(array, "factors")
+        outside = (array < 0) | (array >= np.array(self.sizes))
+        if outside.any():
+            row, column = np.argwhere(outside)[0]
+            raise UntwineError(
+                f"factor {self.names[column]!r} is {array[row, column]} in row {row}; "
+                f"its values are 0 to {self.sizes[column] - 1}"
+            )
+        return array
+
+    def index(self, factors: ArrayLike) -> Int64[np.ndarray, " n"]:
+        """The number of each row's state; row-major, so the last factor runs fastest."""
+        return self.check(factors) @ self._strides()
+
+    def factors(self, index: ArrayLike) -> Int64[np.ndarray, "n k"]:
+        """The inverse of `index`."""
+        array = np.asarray(index)
+        if array.ndim != 1:
+            raise UntwineError(f"state numbers have shape {list(array.shape)}; they must be [n]")
+        array, strides = _whole_numbers(array, "state numbers"), self._strides()
+        outside = (array < 0) | (array >= self.states)
+        if outside.any():
+            raise UntwineError(f"there is no state {array[outside][0]}; the states are 0 to {self.states - 1}")
+        return array[:, None] // strides % np.array(self.sizes)
+
+    def _strides(self) -> Int64[np.ndarray, " k"]:
+        if self.states > np.iinfo(np.int64).max:
+            raise UntwineError(f"{self.states} states are too many to number in 64 bits; use their factors")
+        return np.array([math.prod(self.sizes[column + 1 :]) for column in range(len(self))], dtype=np.int64)
+
+    # --- sampling -------------------------------------------------------------------------------------
+
+    def sample(self, n: int, seed: int, step: int = 0) -> Int64[np.ndarray, "n k"]:
+        """`n` states, independent and uniform over the grid.
+
+        >>> FactorSpace(("x", "y"), (4, 9), ("ordered", "ordered")).sample(5, seed=0).shape
+        (5, 2)
+        """
+        return self._between(n, seed, "factors", step, np.zeros(len(self), np.int64), np.array(self.sizes))
+
+    def centroid(self, seed: int, step: int = 0) -> Int64[np.ndarray, " k"]:
+        """One state, uniform over the grid: the centre of `window(n, radius, seed, step)`."""
+        return self._between(1, seed, "centroid", step, np.zeros(len(self), np.int64), np.array(self.sizes))[0]
+
+    def window(
+        self,
+        n: int,
+        radius: float,
+        seed: int,
+        step: int = 0,
+        centre: Sequence[int] | np.ndarray | None = None,
+        freeze_below: int | None = None,
+        wrap: bool = False,
+    ) -> Int64[np.ndarray, "n k"]:
+        """`n` states near a centre: the windows of the local metrics (Rhodes & Lee 2021, section 4).
+
+        Each ordered or cyclic factor is uniform over the inclusive window of `floor(radius * size)` values
+        to either side of the centre, cut at the bounds; categorical factors keep the centre's value.
+        Without a `centre` it is `centroid(seed, step)`. With `wrap` the windows of cyclic factors wrap
+        around instead of being cut. `freeze_below=10` is the rule of the paper's reference code: a
+        factor's size alone decides, whatever its kind, and factors of fewer values keep the centre's.
+
+        >>> space = FactorSpace(("x", "y"), (64, 64), ("ordered", "ordered"))
+        >>> points = space.window(1000, radius=0.1, seed=0, centre=[2, 32])
+        >>> points.min(axis=0).tolist(), points.max(axis=0).tolist()
+        ([0, 26], [8, 38])
+        """
+        if not 0 <= radius < math.inf:
+            raise UntwineError(f"the radius of a window is {radius}; it must be 0 or more, such as 0.1")
+        centroid = self.centroid(seed, step) if centre is None else self.check(np.asarray(centre)[None])[0]
+        sizes = np.array(self.sizes)
+        if freeze_below is None:
+            free = np.array([kind != "categorical" for kind in self.kinds])
+        else:
+            free = sizes >= freeze_below
+        # 0.29 * 100 is 28.999999999999996: without the small term such windows would be one too narrow.
+        half = np.where(free, np.floor(radius * sizes + 1e-9), 0).astype(np.int64)
+        self._refuse_constant(radius, free, half)
+        low, high = np.maximum(centroid - half, 0), np.minimum(centroid + half, sizes - 1)
+        if wrap:
+            cyclic = np.array([kind == "cyclic" for kind in self.kinds])
+            start, width = centroid - half, np.minimum(2 * half + 1, sizes)  # no value counts twice
+            low, high = np.where(cyclic, start, low), np.where(cyclic, start + width - 1, high)
+        return self._between(n, seed, "window", step, low, high + 1) % sizes
+
+    def fixed(self, n: int, factor: int | str, seed: int, step: int = 0) -> Int64[np.ndarray, "n k"]:
+        """`n` states that agree in one factor (its value is random too) and are uniform in the others.
+
+        >>> space = FactorSpace(("x", "y"), (64, 64), ("ordered", "ordered"))
+        >>> len(set(space.fixed(100, "y", seed=0)[:, 1].tolist()))
+        1
+        """
+        column = self.position(factor)
+        zeros, sizes = np.zeros(len(self), np.int64), np.array(self.sizes)
+        # The column is part of the purpose: with the same seed, fixing x and fixing y draw different rows.
+        value = self._between(1, seed, f"fixed value {column}", step, zeros, sizes)[0, column]
+        rows = self._between(n, seed, f"fixed {column}", step, zeros, sizes)
+        rows[:, column] = value
+        return rows
+
+    def _between(
+        self, n: int, seed: int, purpose: str, step: int, low: np.ndarray, stop: np.ndarray
+    ) -> Int64[np.ndarray, "n k"]:
+        """Uniform in `low <= value < stop`, for each factor on its own."""
+        if n < 0:
+            raise UntwineError(f"cannot draw {n} samples")
+        uniforms = np_uniform(seed, purpose, (n, len(self)), step)
+        return low + (uniforms * (stop - low)).astype(np.int64)
+
+    def _refuse_constant(self, radius: float, free: np.ndarray, half: np.ndarray) -> None:
+        """A metric on a window without any variation would be meaningless (0.01 of 64 values is none)."""
+        sizes = np.array(self.sizes)
+        if (half[sizes > 1] >= 1).any():
+            return
+        movable = sizes[free & (sizes > 1)]
+        if not len(movable):
+            raise UntwineError("every factor is constant in this window, whatever its radius: all are frozen")
+        needed = f"1/{movable.max()} ({math.ceil(1e4 / movable.max()) / 1e4})"
+        raise UntwineError(f"every factor is constant in a window of radius {radius}; it must be at least {needed}")
+
+    # --- JSON -----------------------------------------------------------------------------------------
+
+    def to_json(self) -> dict[str, list[Any]]:
+        """A form that `json.dumps` takes and `from_json` reads.
+
+        >>> FactorSpace(("x",), (64,), ("ordered",)).to_json()
+        {'names': ['x'], 'sizes': [64], 'kinds': ['ordered']}
+        """
+        return {"names": list(self.names), "sizes": list(self.sizes), "kinds": list(self.kinds)}
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> FactorSpace:
+        """The inverse of `to_json`."""
+        if not isinstance(value, Mapping) or set(value) != {"names", "sizes", "kinds"}:
+            raise UntwineError(f"a factor space is written as names, sizes and kinds; got {value!r}")
+        if not all(isinstance(part, (list, tuple)) for part in value.values()):
+            raise UntwineError(f"names, sizes and kinds of a factor space are lists; got {dict(value)!r}")
+        return FactorSpace(tuple(value["names"]), tuple(value["sizes"]), tuple(value["kinds"]))
+
+
+def _whole_numbers(array: np.ndarray, what: str) -> np.ndarray:
+    # An empty list arrives as float64; it holds no number that could be wrong.
+    if array.size and not np.issubdtype(array.dtype, np.integer):
+        raise UntwineError(f"{what} are {array.dtype}; they must be whole numbers (int64)")
+    return array.astype(np.int64)

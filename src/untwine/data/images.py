@@ -1,0 +1,214 @@
+"""Your own data: a folder of pictures, a .npy or .npz file, or an array."""
+
+from __future__ import annotations
+
+import os
+import warnings
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Int64, Shaped, UInt8
+
+from untwine.data.dataset import Unlabelled, dataset
+from untwine.errors import UntwineError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff")
+_SHAPES = "[n, height, width], [n, height, width, 1 or 3], [n, 1 or 3, height, width], or [n, d] for vectors"
+
+
+@dataset
+def images(
+    source: str | os.PathLike[str] | np.ndarray,
+    size: int | None = None,
+    channels: int | None = None,
+    factors: None = None,
+) -> Table:
+    """Pictures from a folder (with its subfolders, in sorted order), a .npy or .npz file, or an array.
+
+    Pictures are cut to their central square and resized to `size`: averaged when they shrink, bicubic when
+    they grow. Pictures from a folder become 64 x 64 unless `size` says otherwise; arrays keep their size.
+    `channels` is 1 (grey) or 3 (colour); left out, it is 1 if every picture is grey, and 3 otherwise.
+    Transparent parts become white; of a moving picture the first frame counts.
+
+    Arrays hold 0..255, or [0, 1] if they are floats or booleans; integers that are all 0 or 1 count as
+    black and white. In four dimensions the channels are the last axis if that has 1 or 3 entries, else the
+    second. An array [n, d] of floats is plain vectors. Of an .npz file the array "images" or "imgs" counts,
+    else the first.
+
+    >>> images(np.zeros((5, 32, 32)), channels=3).shape
+    (3, 32, 32)
+    """
+    if channels not in (None, 1, 3):
+        raise UntwineError(f"images: channels is {channels}; it must be 1 (grey) or 3 (colour)")
+    if size is not None and size < 1:
+        raise UntwineError(f"images: size is {size}; it must be at least 1")
+    if isinstance(source, np.ndarray):
+        return Table(_from_array(source, size, channels, "the array"))
+    path = Path(source).expanduser()
+    if path.is_dir():
+        return Table(_from_folder(path, size or 64, channels))
+    if not path.exists():
+        raise UntwineError(f"images: there is no {path}; give a folder, a .npy or .npz file, or an array")
+    if path.suffix.lower() in SUFFIXES:
+        raise UntwineError(f"images: {path} is a single picture; give the folder of all of them: {path.parent}")
+    return Table(_from_array(_load(path), size, channels, str(path)))
+
+
+class Table(Unlabelled):
+    """Examples that are simply held in memory."""
+
+    def __init__(self, table: Shaped[np.ndarray, "n ..."]) -> None:
+        super().__init__(table.shape[1:], len(table), None)
+        self._table = self._examples = table  # `examples()` is this table, not a second copy of it
+
+    def _batch(self, indices: Int64[np.ndarray, " n"]) -> Shaped[np.ndarray, "n ..."]:
+        return self._table[indices]
+
+
+# --- folders ----------------------------------------------------------------------------------------
+
+
+def _from_folder(folder: Path, size: int, channels: int | None) -> UInt8[np.ndarray, "n channels size size"]:
+    from PIL import Image
+
+    found = sorted(file for file in folder.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
+    files = [file for file in found if not file.name.startswith(".")]
+    if not files:
+        raise UntwineError(f"images: no pictures in {folder} or its subfolders; looked for {', '.join(SUFFIXES)}")
+    pictures, unreadable = [], []
+    for file in files:
+        try:
+            pictures.append(_square(_open(file), size))
+        # What Pillow raises on a broken file depends on the format and on where it is broken.
+        except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
+            unreadable.append(f"{file.relative_to(folder)} ({error})")
+    if not pictures:
+        raise UntwineError(f"images: none of the {len(files)} files in {folder} is readable: {_some(unreadable)}")
+    if unreadable:
+        left_out = f"images: left out {len(unreadable)} of {len(files)} files that could not be read"
+        warnings.warn(f"{left_out}: {_some(unreadable)}", stacklevel=4)
+    channels = channels or (1 if all(picture.mode == "L" for picture in pictures) else 3)
+    return _stack(pictures, channels)
+
+
+def _open(file: Path) -> Image:
+    """The picture upright, without transparency, as "L" (grey) or "RGB"."""
+    from PIL import Image, ImageOps
+
+    with Image.open(file) as opened:
+        picture = ImageOps.exif_transpose(opened)
+    if picture.mode.startswith("I"):  # 16 bits; Pillow's own conversion would cut everything above 255 to white
+        return Image.fromarray((np.asarray(picture).clip(0, 65535) / 257).round().astype(np.uint8))
+    grey = picture.mode in ("1", "L", "LA", "La", "F")
+    if picture.mode in ("LA", "La", "PA", "RGBA", "RGBa") or "transparency" in picture.info:
+        above = picture.convert("RGBA")
+        picture = Image.alpha_composite(Image.new("RGBA", above.size, "white"), above)
+    return picture.convert("L" if grey else "RGB")
+
+
+def _square(picture: Image, size: int | None) -> Image:
+    """The central square, resized."""
+    from PIL import Image
+
+    if size is None or picture.size == (size, size):
+        return picture
+    width, height = picture.size
+    side = min(width, height)
+    left, top = (width - side) // 2, (height - side) // 2
+    method = Image.Resampling.BOX if side > size else Image.Resampling.BICUBIC
+    return picture.resize((size, size), method, box=(left, top, left + side, top + side))
+
+
+def _stack(pictures: Iterable[Image], channels: int) -> UInt8[np.ndarray, "n channels height width"]:
+    mode = "L" if channels == 1 else "RGB"
+    stacked = np.stack([np.asarray(picture.convert(mode)) for picture in pictures])
+    return stacked[:, None] if channels == 1 else np.ascontiguousarray(stacked.transpose(0, 3, 1, 2))
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+
+
+# --- arrays -----------------------------------------------------------------------------------------
+
+
+def _load(path: Path) -> np.ndarray:
+    """The array in a .npy or .npz file. Nothing that is pickled is ever loaded."""
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return loaded
+        with loaded:
+            if not loaded.files:
+                raise UntwineError(f"images: {path} holds no array")
+            key = next((key for key in ("images", "imgs") if key in loaded.files), loaded.files[0])
+            return loaded[key]
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise UntwineError(
+            f"images: cannot read {path} as a .npy or .npz file of numbers (arrays of objects are "
+            f"pickled, and never loaded): {error}"
+        ) from error
+
+
+def _from_array(array: np.ndarray, size: int | None, channels: int | None, where: str) -> Shaped[np.ndarray, "n ..."]:
+    if array.dtype.kind not in "buif":
+        raise UntwineError(f"images: {where} holds {array.dtype}; it must hold numbers, such as uint8 or float32")
+    if array.ndim not in (2, 3, 4) or not array.size:
+        raise UntwineError(f"images: {where} has shape {list(array.shape)}; it must be {_SHAPES}, and not empty")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise UntwineError(f"images: {where} holds NaN or infinite values; remove or replace them first")
+    if array.ndim == 2:
+        return _vectors(array, size, channels, where)
+    pixels = _pixels(_channels_first(array, where), where)
+    channels = channels or pixels.shape[1]
+    if channels == pixels.shape[1] and (size is None or pixels.shape[2:] == (size, size)):
+        return pixels
+    from PIL import Image
+
+    last = pixels.transpose(0, 2, 3, 1)
+    grey = pixels.shape[1] == 1
+    pictures = (Image.fromarray(np.ascontiguousarray(one[..., 0] if grey else one)) for one in last)
+    return _stack((_square(picture, size) for picture in pictures), channels)
+
+
+def _vectors(array: np.ndarray, size: int | None, channels: int | None, where: str) -> np.ndarray:
+    if array.dtype.kind != "f":
+        raise UntwineError(
+            f"images: {where} has shape {list(array.shape)} and holds {array.dtype}; make it float32 for "
+            "plain vectors, or reshape it to [n, height, width] for pictures"
+        )
+    if size is not None or channels is not None:
+        raise UntwineError(f"images: {where} holds vectors {list(array.shape)}; they take no size or channels")
+    return array.astype(np.float32)
+
+
+def _channels_first(array: np.ndarray, where: str) -> np.ndarray:
+    if array.ndim == 3:
+        return array[:, None]
+    if array.shape[3] in (1, 3):
+        return array.transpose(0, 3, 1, 2)
+    if array.shape[1] in (1, 3):
+        return array
+    raise UntwineError(f"images: {where} has shape {list(array.shape)}; it must be {_SHAPES}")
+
+
+def _pixels(array: np.ndarray, where: str) -> np.ndarray:
+    """The values as uint8, contiguous."""
+    low, high = array.min(), array.max()
+    if array.dtype.kind == "f":
+        # A little room for what rounding does to [0, 1].
+        if low < -1e-4 or high > 1 + 1e-4:
+            raise UntwineError(
+                f"images: {where} holds floats from {low:g} to {high:g}; they must be in [0, 1], or uint8 from 0 to 255"
+            )
+        return np.ascontiguousarray((array.astype(np.float64).clip(0, 1) * 255).round().astype(np.uint8))
+    if low < 0 or high > 255:
+        raise UntwineError(f"images: {where} holds integers from {low} to {high}; they must be from 0 to 255")
+    # Binary pictures (as dSprites stores them) would otherwise be all but black.
+    return np.ascontiguousarray(array.astype(np.uint8) * np.uint8(255 if high <= 1 else 1))

@@ -1,0 +1,22 @@
+"""Errors for people: what was wrong, where, and what would be right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class UntwineError(Exception):
+    """Something the user can put right. The command line prints it without a traceback."""
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> UntwineError:
+    """The error for a misspelt name, with a suggestion.
+
+    >>> str(unknown("dataset", "dsprite", ["dsprites", "mnist"]))
+    "unknown dataset 'dsprite'; did you mean 'dsprites'?"
+    """
+    known = sorted(known)
+    close = get_close_matches(name, known, n=1, cutoff=0.6)
+    hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+    return UntwineError(f"unknown {kind} {name!r}; {hint}")

@@ -1,0 +1,41 @@
+"""Autoencoders: the plain one, the variational one, and the one with a weight on its KL."""
+
+from __future__ import annotations
+
+import untwine as uw
+from untwine.methods.registry import method
+
+
+@method
+def ae(likelihood: str = "bernoulli") -> uw.Objective:
+    """A plain autoencoder: E[-log p(x | h(x))], no noise and no prior (rolinek2019, section 5.1)."""
+    return uw.Objective(
+        likelihood=uw.likelihoods.named(likelihood),
+        posterior=uw.posteriors.deterministic,
+        prior=uw.priors.standard_normal,
+    )
+
+
+@method
+def vae(likelihood: str = "bernoulli") -> uw.Objective:
+    """The negative ELBO, E[-log p(x|z)] + KL(q(z|x) || N(0, I)) (rhodes2021, Eq. 1; rolinek2019, Eq. 2)."""
+    return uw.Objective(
+        likelihood=uw.likelihoods.named(likelihood),
+        posterior=uw.posteriors.diagonal_normal,
+        prior=uw.priors.standard_normal,
+        penalties={"kl": 1.0 * uw.penalties.kl},
+    )
+
+
+@method
+def beta_vae(beta: float = 4.0, anneal: int = 0, likelihood: str = "bernoulli") -> uw.Objective:
+    """E[-log p(x|z)] + beta KL(q(z|x) || N(0, I)) (Higgins et al. 2017; mathieu2019, Eq. 2).
+
+    beta rises linearly from 0 over `anneal` steps; rhodes2021 uses 100,000 in its Figure 4.
+    """
+    return uw.Objective(
+        likelihood=uw.likelihoods.named(likelihood),
+        posterior=uw.posteriors.diagonal_normal,
+        prior=uw.priors.standard_normal,
+        penalties={"kl": uw.ramp(beta, anneal) * uw.penalties.kl},
+    )

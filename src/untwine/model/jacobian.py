@@ -1,0 +1,212 @@
+"""The Jacobian of a decoder's mean with respect to the latents, and estimators of its columns.
+
+The exact way pushes unit tangents forward, layer by layer, through a pass that is already there: known
+layers use their rule (a ReLU's tangent shares the primal's mask), any other module `torch.func.jvp`. All
+of it is ordinary torch code, so one reverse pass gives the gradients of any function of the columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from untwine.errors import UntwineError
+from untwine.model.layers import rule
+
+# Tangents of one chunk may take this many bytes before the chunk is recomputed in the backward pass.
+CHUNK_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A decoder's pass, layer by layer, ready to push tangents through."""
+
+    layers: tuple[nn.Module, ...]
+    values: tuple[Tensor, ...]  # the input of each layer, then the output of the last
+
+    @property
+    def output(self) -> Tensor:
+        return self.values[-1]
+
+    def then(self, layer: nn.Module) -> Trace:
+        """The trace continued by one more layer."""
+        return Trace((*self.layers, layer), (*self.values, layer(self.values[-1])))
+
+
+def flatten(module: nn.Module) -> list[nn.Module]:
+    """A module as a sequence of layers; only plain `nn.Sequential`s are opened."""
+    if type(module) is nn.Sequential:
+        return [layer for child in module for layer in flatten(child)]
+    return [module]
+
+
+def trace(decoder: nn.Module, z: Float[Tensor, "batch latent"]) -> Trace:
+    """Run a decoder and keep what the tangents need."""
+    layers, values = flatten(decoder), [z]
+    for layer in layers:
+        values.append(layer(values[-1]))
+    return Trace(tuple(layers), tuple(values))
+
+
+def _push(layers: Sequence[nn.Module], values: Sequence[Tensor], tangents: Tensor) -> Tensor:
+    # Tangents keep their own precision (float32) even where the pass itself ran in bfloat16.
+    values = [value.to(tangents.dtype) for value in values]
+    for layer, x, y in zip(layers, values[:-1], values[1:], strict=True):
+        known = rule(layer)
+        if known is not None:
+            tangents = known(layer, x, y, tangents)
+        else:
+            tangents = torch.func.vmap(lambda t, f=layer, x=x: torch.func.jvp(f, (x,), (t,))[1])(tangents)
+    return tangents
+
+
+def push(passed: Trace, tangents: Float[Tensor, "columns batch latent"]) -> Float[Tensor, "columns batch ..."]:
+    """Directional derivatives of a traced pass, in the precision of the tangents.
+
+    >>> layer = nn.Linear(2, 3)
+    >>> columns = push(trace(layer, torch.ones(1, 2)), torch.eye(2)[:, None])
+    >>> torch.allclose(columns[:, 0].T, layer.weight)
+    True
+    """
+    with torch.autocast(tangents.device.type, enabled=False):
+        return _push(passed.layers, passed.values, tangents)
+
+
+def tangent_bytes(passed: Trace) -> int:
+    """Bytes that the tangents of one column keep for a backward pass, about."""
+    return 2 * 4 * sum(value.numel() for value in passed.values)
+
+
+def column_sum(
+    passed: Trace,
+    tangents: Float[Tensor, "columns batch latent"],
+    function: Callable[[Tensor], Tensor],
+    limit: int | None = None,
+) -> Tensor:
+    """Sum of `function(column)` over columns, in chunks, so that a step's memory is bounded.
+
+    Columns go through the decoder a few at a time (faster on a CPU than one large batch). When all of
+    them would keep more than `limit` bytes for the backward pass, each chunk is recomputed there instead.
+    """
+    limit = CHUNK_BYTES if limit is None else limit
+    one, columns = tangent_bytes(passed), tangents.shape[0]
+    recompute = one * columns > limit and torch.is_grad_enabled()
+    size = max(1, min(columns, limit // (2 * one) if recompute else columns, _preferred(tangents)))
+
+    def chunk(part: Tensor) -> Tensor:
+        return function(push(passed, part))
+
+    total = torch.zeros((), dtype=tangents.dtype, device=tangents.device)
+    for part in tangents.split(size):
+        total = total + (checkpoint(chunk, part, use_reentrant=False) if recompute else chunk(part))
+    return total
+
+
+def _preferred(tangents: Tensor) -> int:
+    return 2 if tangents.device.type == "cpu" else tangents.shape[0]
+
+
+def unit_tangents(z: Float[Tensor, "batch latent"]) -> Float[Tensor, "latent batch latent"]:
+    """Every latent direction for every point."""
+    latents = z.shape[-1]
+    return torch.eye(latents, dtype=_tangent_dtype(z), device=z.device)[:, None].expand(latents, *z.shape)
+
+
+def chosen_tangents(
+    z: Float[Tensor, "batch latent"], chosen: Int[Tensor, "batch columns"]
+) -> Float[Tensor, "columns batch latent"]:
+    """The chosen latent directions of each point."""
+    return torch.nn.functional.one_hot(chosen.T, z.shape[-1]).to(_tangent_dtype(z))
+
+
+def _tangent_dtype(z: Tensor) -> torch.dtype:
+    return torch.float64 if z.dtype == torch.float64 else torch.float32
+
+
+def choose(uniforms: Float[Tensor, "batch latent"], k: int) -> Int[Tensor, "batch {k}"]:
+    """k of d columns without replacement for each point, each subset equally likely."""
+    return uniforms.argsort(-1)[:, :k]
+
+
+def finite_differences(
+    decode: Callable[[Tensor], Tensor],
+    z: Float[Tensor, "batch latent"],
+    tangents: Float[Tensor, "columns batch latent"],
+    eps: float = 1e-3,
+) -> Float[Tensor, "columns batch ..."]:
+    """One-sided differences along each direction (rhodes2021, section 4.1), kept for comparison."""
+    stepped = decode((z + eps * tangents).flatten(0, 1)).unflatten(0, tangents.shape[:2])
+    return (stepped - decode(z)) / eps
+
+
+def jacobian(
+    decode: nn.Module,
+    z: Float[Tensor, "batch latent"],
+    estimator: str = "exact",
+    eps: float = 1e-3,
+    chunk: int | None = None,
+) -> Float[Tensor, "batch latent ..."]:
+    """The Jacobian of `decode` at each z: `[batch, latent, *pixels]`.
+
+    >>> jacobian(nn.Linear(2, 5), torch.zeros(3, 2)).shape
+    torch.Size([3, 2, 5])
+    """
+    tangents = unit_tangents(z)
+    if estimator == "exact":
+        passed = trace(decode, z)
+        columns = torch.cat([push(passed, part) for part in tangents.split(chunk or len(tangents))])
+    elif estimator == "finite":
+        columns = finite_differences(decode, z, tangents, eps)
+    else:
+        raise UntwineError(f"unknown estimator {estimator!r}; a whole Jacobian is 'exact' or 'finite'")
+    return columns.transpose(0, 1)
+
+
+def is_known(decoder: nn.Module) -> bool:
+    """Whether every layer has a tangent rule, tested once for all."""
+    return all(rule(layer) is not None for layer in flatten(decoder))
+
+
+def check(decoder: nn.Module, latents: int, tolerance: float = 1e-4) -> None:
+    """Refuse a decoder whose Jacobian has wrong gradients (in float64, against finite differences).
+
+    Reverse-over-forward differentiation is silently wrong for some layers (train-mode BatchNorm, LayerNorm
+    and InstanceNorm in torch 2.13), so a decoder with layers of its own is tried once before training.
+    """
+    import copy
+
+    decoder = copy.deepcopy(decoder).double().cpu()
+    latent = torch.linspace(-1.0, 1.0, 3 * latents, dtype=torch.float64).sin().reshape(3, latents)
+    parameters = [p for p in decoder.parameters() if p.requires_grad]
+
+    def value() -> Tensor:
+        columns = jacobian(decoder, latent)
+        weights = torch.arange(columns.numel(), dtype=torch.float64).cos().reshape(columns.shape)
+        return (columns * weights).sum()
+
+    try:
+        total = value()
+        gradients = torch.autograd.grad(total, parameters, allow_unused=True, materialize_grads=True)
+    except (RuntimeError, NotImplementedError) as error:
+        raise UntwineError(f"the decoder's Jacobian cannot be differentiated: {error}") from None
+    directions = [torch.linspace(1.0, 9.0, p.numel(), dtype=torch.float64).cos().reshape(p.shape) for p in parameters]
+    exact = sum((g * d).sum().item() for g, d in zip(gradients, directions, strict=True))
+    with torch.no_grad():
+        sides = []
+        for sign in (1.0, -2.0):
+            for p, d in zip(parameters, directions, strict=True):
+                p.add_(d, alpha=sign * 1e-5)
+            sides.append(value().item())
+    differences = (sides[0] - sides[1]) / 2e-5
+    if not abs(exact - differences) <= tolerance * max(1.0, abs(exact), abs(differences)):
+        names = sorted({type(layer).__name__ for layer in decoder.modules() if rule(layer) is None})
+        raise UntwineError(
+            "this decoder's Jacobian has wrong gradients in this version of torch "
+            f"({exact:.6g} by differentiation, {differences:.6g} by finite differences); "
+            f"suspect among its layers: {', '.join(names)}. GroupNorm and all common activations are right."
+        )

@@ -1,0 +1,95 @@
+"""Layers that know their tangent rule and never touch a random generator.
+
+They are torch's own layers, except that construction draws nothing (`untwine.model.initial` fills the
+parameters from counter-based streams). `rule(layer)` is how a tangent passes through a layer whose input
+and output are known; `None` means that the layer is not known and `torch.func.jvp` must serve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class Linear(nn.Linear):
+    def reset_parameters(self) -> None:
+        """Nothing: the streams fill the parameters."""
+
+
+class Conv2d(nn.Conv2d):
+    def reset_parameters(self) -> None:
+        """Nothing: the streams fill the parameters."""
+
+
+class ConvTranspose2d(nn.ConvTranspose2d):
+    def reset_parameters(self) -> None:
+        """Nothing: the streams fill the parameters."""
+
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {
+    "relu": nn.ReLU,
+    "leaky_relu": nn.LeakyReLU,
+    "tanh": nn.Tanh,
+    "sigmoid": nn.Sigmoid,
+    "elu": nn.ELU,
+    "softplus": nn.Softplus,
+    "silu": nn.SiLU,
+    "gelu": nn.GELU,
+}
+
+# A rule maps (layer, input, output, tangent) to the tangent behind the layer. The tangent has the columns
+# as a leading dimension: [columns, batch, ...]; input and output are [batch, ...].
+Rule: TypeAlias = Callable[[Any, Tensor, Tensor, Tensor], Tensor]
+
+
+def _conv(layer: nn.Conv2d, x: Tensor, y: Tensor, t: Tensor) -> Tensor:
+    out = F.conv2d(t.flatten(0, 1), layer.weight, None, layer.stride, layer.padding, layer.dilation, layer.groups)
+    return out.unflatten(0, t.shape[:2])
+
+
+def _conv_transpose(layer: nn.ConvTranspose2d, x: Tensor, y: Tensor, t: Tensor) -> Tensor:
+    out = F.conv_transpose2d(
+        t.flatten(0, 1),
+        layer.weight,
+        None,
+        layer.stride,  # type: ignore[arg-type]
+        layer.padding,  # type: ignore[arg-type]
+        layer.output_padding,  # type: ignore[arg-type]
+        layer.groups,
+        layer.dilation,  # type: ignore[arg-type]
+    )
+    return out.unflatten(0, t.shape[:2])
+
+
+def _shape(layer: nn.Module, x: Tensor, y: Tensor, t: Tensor) -> Tensor:
+    return t.reshape(*t.shape[:2], *y.shape[1:])
+
+
+_RULES: dict[type[nn.Module], Rule] = {
+    nn.Identity: lambda layer, x, y, t: t,
+    nn.Linear: lambda layer, x, y, t: F.linear(t, layer.weight),
+    nn.Conv2d: _conv,
+    nn.ConvTranspose2d: _conv_transpose,
+    nn.Flatten: _shape,
+    nn.Unflatten: _shape,
+    nn.ReLU: lambda layer, x, y, t: t * (y > 0),
+    nn.LeakyReLU: lambda layer, x, y, t: t * torch.where(x > 0, 1.0, layer.negative_slope),
+    nn.Tanh: lambda layer, x, y, t: t * (1 - y * y),
+    nn.Sigmoid: lambda layer, x, y, t: t * (y * (1 - y)),
+}
+
+
+def rule(layer: nn.Module) -> Rule | None:
+    """The tangent rule of a layer; exact types only, since a subclass may do something else."""
+    kind = type(layer)
+    if kind in (Linear, Conv2d, ConvTranspose2d):
+        kind = kind.__bases__[0]
+    if isinstance(layer, nn.Conv2d | nn.ConvTranspose2d) and layer.padding_mode != "zeros":
+        return None
+    if kind is nn.Flatten and layer.start_dim != 1:
+        return None
+    return _RULES.get(kind)

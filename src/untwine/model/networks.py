@@ -1,0 +1,218 @@
+"""Networks: an encoder and a decoder for a given shape of examples, by name.
+
+A network is a function of its settings that returns a builder; `@network` makes its name known, so that a
+spec or the command line can use it. A builder gets `(info, outputs)` and returns the encoder
+(example -> `outputs` raw values of the posterior) and the decoder (latents -> the likelihood's output).
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from torch import nn
+
+from untwine.errors import UntwineError, unknown
+from untwine.model.info import Info
+from untwine.model.layers import ACTIVATIONS, Conv2d, ConvTranspose2d, Linear
+from untwine.registry import Registry
+
+Builder: TypeAlias = Callable[[Info, int], tuple[nn.Module, nn.Module]]
+
+networks = Registry("network")
+
+
+@dataclass(frozen=True)
+class Network:
+    """A named network with its settings: `build(info, outputs)` makes the modules."""
+
+    spec: dict[str, Any]
+    build: Builder = field(compare=False)
+    log_variance: float | None = None
+    scheme: str = "uniform"
+
+
+def network(function: Callable[..., Builder | Network]) -> Callable[..., Network]:
+    """Register a network. The function returns a builder, or a Network with further settings."""
+
+    @functools.wraps(function)
+    def made(*args: Any, **kwargs: Any) -> Network:
+        bound = inspect.signature(function).bind(*args, **kwargs)
+        bound.apply_defaults()
+        arguments = {k: list(v) if isinstance(v, tuple) else v for k, v in bound.arguments.items()}
+        spec = {"name": function.__name__, **arguments}
+        inner = function(*args, **kwargs)
+        if isinstance(inner, Network):
+            return Network(spec, inner.build, inner.log_variance, inner.scheme)
+        return Network(spec, inner)
+
+    return networks.add(made)
+
+
+def build(spec: dict[str, Any]) -> Network:
+    """The network of a spec `{"name": ..., **settings}`; unknown names and settings are refused."""
+    arguments = {k: tuple(v) if isinstance(v, list) else v for k, v in spec.items() if k != "name"}
+    return networks.call(spec["name"], arguments)
+
+
+def suited(shape: tuple[int, ...]) -> Network:
+    """The default network for a shape: the paper's where it fits, else `conv`, or `mlp` for vectors."""
+    if len(shape) == 1:
+        return mlp()
+    if shape[1:] == (64, 64):
+        return rhodes64()
+    if shape[1:] == (16, 16):
+        return rhodes16()
+    return conv()
+
+
+def _image(shape: tuple[int, ...], name: str, sizes: str, accepts: Callable[[int], bool]) -> tuple[int, int]:
+    if len(shape) != 3:
+        raise UntwineError(f"network {name!r} takes images [channels, height, width], not {list(shape)}; try 'mlp'")
+    channels, height, width = shape
+    if height != width or not accepts(height):
+        raise UntwineError(f"network {name!r} cannot take {height}x{width} images; it takes {sizes}")
+    return channels, height
+
+
+def _activation(name: str) -> type[nn.Module]:
+    if name not in ACTIVATIONS:
+        raise unknown("activation", name, ACTIVATIONS)
+    return ACTIVATIONS[name]
+
+
+@network
+def rhodes64(padding: str = "valid", log_variance: float = -3.0) -> Network:
+    """rhodes2021, Table 1: 64x64 images, 4x4 kernels, stride 2, ReLU.
+
+    The encoder's convolutions are unpadded as in the authors' code; `padding="same"` is
+    disentanglement_lib's. The log-variance's bias starts at `log_variance`.
+    """
+    if padding not in ("valid", "same"):
+        raise unknown("padding", padding, ("valid", "same"))
+
+    def make(info: Info, outputs: int) -> tuple[nn.Module, nn.Module]:
+        channels, _ = _image(info.shape, "rhodes64", "64x64 images", lambda n: n == 64)
+        pad, side = (1, 4) if padding == "same" else (0, 2)
+        encoder = nn.Sequential(
+            *(Conv2d(channels, 32, 4, 2, pad), nn.ReLU()),
+            *(Conv2d(32, 32, 4, 2, pad), nn.ReLU()),
+            *(Conv2d(32, 64, 4, 2, pad), nn.ReLU()),
+            *(Conv2d(64, 64, 4, 2, pad), nn.ReLU()),
+            *(nn.Flatten(), Linear(64 * side * side, 256), nn.ReLU()),
+            Linear(256, outputs),
+        )
+        decoder = nn.Sequential(
+            *(Linear(info.latents, 256), nn.ReLU()),
+            *(Linear(256, 64 * 4 * 4), nn.ReLU(), nn.Unflatten(1, (64, 4, 4))),
+            *(ConvTranspose2d(64, 64, 4, 2, 1), nn.ReLU()),
+            *(ConvTranspose2d(64, 32, 4, 2, 1), nn.ReLU()),
+            *(ConvTranspose2d(32, 32, 4, 2, 1), nn.ReLU()),
+            ConvTranspose2d(32, channels, 4, 2, 1),
+        )
+        return encoder, decoder
+
+    return Network({}, make, log_variance)
+
+
+@network
+def rhodes16(padding: str = "valid", log_variance: float = -3.0) -> Network:
+    """rhodes2021, Table 2: 16x16 images, 3x3 kernels, stride 2 except in the decoder's last layer, ReLU."""
+    if padding not in ("valid", "same"):
+        raise unknown("padding", padding, ("valid", "same"))
+
+    def make(info: Info, outputs: int) -> tuple[nn.Module, nn.Module]:
+        channels, _ = _image(info.shape, "rhodes16", "16x16 images", lambda n: n == 16)
+        pad, side = (1, 4) if padding == "same" else (0, 3)
+        encoder = nn.Sequential(
+            *(Conv2d(channels, 64, 3, 2, pad), nn.ReLU()),
+            *(Conv2d(64, 128, 3, 2, pad), nn.ReLU()),
+            *(nn.Flatten(), Linear(128 * side * side, 128), nn.ReLU()),
+            Linear(128, outputs),
+        )
+        decoder = nn.Sequential(
+            *(Linear(info.latents, 128), nn.ReLU()),
+            *(Linear(128, 64 * 4 * 4), nn.ReLU(), nn.Unflatten(1, (64, 4, 4))),
+            *(ConvTranspose2d(64, 64, 3, 2, 1, 1), nn.ReLU()),
+            *(ConvTranspose2d(64, 32, 3, 2, 1, 1), nn.ReLU()),
+            ConvTranspose2d(32, channels, 3, 1, 1),
+        )
+        return encoder, decoder
+
+    return Network({}, make, log_variance)
+
+
+@network
+def conv(
+    channels: tuple[int, ...] = (),
+    hidden: int = 256,
+    activation: str = "relu",
+    log_variance: float = 0.0,
+) -> Network:
+    """Stride-2 4x4 convolutions for any square image from 16 to 256 px, with any number of channels.
+
+    `channels` gives the width of each layer; by default there are as many layers as halve the image to
+    4..7 px, 32 channels wide, the deeper half 64. The decoder mirrors the encoder.
+    """
+
+    def make(info: Info, outputs: int) -> tuple[nn.Module, nn.Module]:
+        colours, size = _image(info.shape, "conv", "square images from 16x16 to 256x256", lambda n: 16 <= n <= 256)
+        depth = int(math.log2(size / 4))
+        widths = channels or tuple(32 if layer < depth / 2 else 64 for layer in range(depth))
+        if 2 ** len(widths) > size:
+            raise UntwineError(f"{len(widths)} halvings of a {size}x{size} image leave nothing: give fewer channels")
+        kind = _activation(activation)
+        sizes = [size >> layer for layer in range(len(widths) + 1)]
+        planes = [colours, *widths]
+        flat = planes[-1] * sizes[-1] ** 2
+        down: list[nn.Module] = []
+        for before, after in itertools.pairwise(planes):
+            down += [Conv2d(before, after, 4, 2, 1), kind()]
+        encoder = nn.Sequential(*down, nn.Flatten(), Linear(flat, hidden), kind(), Linear(hidden, outputs))
+        up: list[nn.Module] = []
+        for layer in reversed(range(len(widths))):
+            odd = sizes[layer] - 2 * sizes[layer + 1]  # an odd size was rounded down on the way in
+            up += [ConvTranspose2d(planes[layer + 1], planes[layer], 4, 2, 1, odd), kind()]
+        decoder = nn.Sequential(
+            *(Linear(info.latents, hidden), kind()),
+            *(Linear(hidden, flat), kind(), nn.Unflatten(1, (planes[-1], sizes[-1], sizes[-1]))),
+            *up[:-1],
+        )
+        return encoder, decoder
+
+    return Network({}, make, log_variance)
+
+
+@network
+def mlp(
+    hidden: tuple[int, ...] = (256, 256),
+    decoder_hidden: tuple[int, ...] | None = None,
+    activation: str = "relu",
+    decoder_activation: str | None = None,
+) -> Builder:
+    """Fully connected layers for vectors and images of any shape; `hidden=()` is linear.
+
+    The decoder has the encoder's widths in reverse unless `decoder_hidden` gives them.
+    """
+
+    def make(info: Info, outputs: int) -> tuple[nn.Module, nn.Module]:
+        size = math.prod(info.shape)
+        back = tuple(reversed(hidden)) if decoder_hidden is None else decoder_hidden
+        encoder = nn.Sequential(nn.Flatten(), *_dense((size, *hidden, outputs), _activation(activation)))
+        kind = _activation(decoder_activation or activation)
+        decoder = nn.Sequential(*_dense((info.latents, *back, size), kind), nn.Unflatten(1, info.shape))
+        return encoder, decoder
+
+    return make
+
+
+def _dense(widths: tuple[int, ...], kind: type[nn.Module]) -> list[nn.Module]:
+    layers: list[nn.Module] = []
+    for before, after in itertools.pairwise(widths):
+        layers += [Linear(before, after), kind()]
+    return layers[:-1]

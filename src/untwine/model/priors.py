@@ -1,0 +1,139 @@
+"""Priors p(z): modules that return a torch Distribution over the latents when called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch import distributions as D
+
+from untwine.errors import UntwineError, unknown
+from untwine.model.info import Info
+from untwine.parts import part
+
+
+class PriorModule(nn.Module):
+    """A prior that is built; calling it gives its distribution (learned parameters make it new each step)."""
+
+    def forward(self) -> D.Distribution:
+        raise NotImplementedError
+
+
+class Prior:
+    """What a method names; `build` makes the module."""
+
+    def build(self, info: Info) -> PriorModule:
+        raise NotImplementedError
+
+
+class _StandardNormal(PriorModule):
+    zero: Tensor
+    one: Tensor
+
+    def __init__(self, latents: int) -> None:
+        super().__init__()
+        self.register_buffer("zero", torch.zeros(latents), persistent=False)
+        self.register_buffer("one", torch.ones(latents), persistent=False)
+
+    def forward(self) -> D.Distribution:
+        return D.Independent(D.Normal(self.zero, self.one, validate_args=False), 1, validate_args=False)
+
+
+@part
+class StandardNormal(Prior):
+    """N(0, I)."""
+
+    def build(self, info: Info) -> PriorModule:
+        return _StandardNormal(info.latents)
+
+
+class _Given(PriorModule):
+    """A fixed distribution; its numbers are buffers, so that they move with the model and stack in a pack."""
+
+    def __init__(self, recipe: dict[str, Any]) -> None:
+        super().__init__()
+        self.recipe = recipe
+        for path, value in _numbers(recipe):
+            self.register_buffer(path, torch.tensor(value), persistent=False)
+
+    def forward(self) -> D.Distribution:
+        return self._make(self.recipe, "")
+
+    def _make(self, recipe: dict[str, Any], path: str) -> D.Distribution:
+        arguments = {}
+        for key, value in recipe["arguments"].items():
+            here = f"{path}{key}"
+            if isinstance(value, dict):
+                arguments[key] = self._make(value, here + "_")
+            else:
+                arguments[key] = value if isinstance(value, int) else getattr(self, here)
+        return getattr(D, recipe["distribution"])(**arguments, validate_args=False)
+
+
+def _numbers(recipe: dict[str, Any], path: str = "") -> list[tuple[str, Any]]:
+    found = []
+    for key, value in recipe["arguments"].items():
+        if isinstance(value, dict):
+            found += _numbers(value, f"{path}{key}_")
+        elif not isinstance(value, int):
+            found.append((f"{path}{key}", value))
+    return found
+
+
+def _recipe(distribution: D.Distribution) -> dict[str, Any]:
+    """A distribution as data: its class by name and its parameters as numbers."""
+    name = type(distribution).__name__
+    if getattr(D, name, None) is not type(distribution):
+        raise UntwineError(f"a prior must be one of torch.distributions, not {type(distribution).__module__}.{name}")
+    if isinstance(distribution, D.Independent):
+        arguments: dict[str, Any] = {
+            "base_distribution": _recipe(distribution.base_dist),
+            "reinterpreted_batch_ndims": distribution.reinterpreted_batch_ndims,
+        }
+    elif isinstance(distribution, D.MixtureSameFamily):
+        arguments = {
+            "mixture_distribution": _recipe(distribution.mixture_distribution),
+            "component_distribution": _recipe(distribution.component_distribution),
+        }
+    elif isinstance(distribution, D.MultivariateNormal):
+        arguments = {"loc": distribution.loc.tolist(), "scale_tril": distribution.scale_tril.tolist()}
+    elif isinstance(distribution, D.Categorical):
+        arguments = {"probs": distribution.probs.tolist()}
+    else:
+        arguments = {
+            key: getattr(distribution, key).tolist()
+            for key in distribution.arg_constraints  # type: ignore[union-attr]
+            if key in distribution.__dict__
+        }
+    return {"distribution": name, "arguments": arguments}
+
+
+@part
+class Given(Prior):
+    """Any torch distribution over the latent vector, as data."""
+
+    recipe: dict[str, Any]
+
+    def build(self, info: Info) -> PriorModule:
+        module = _Given(self.recipe)
+        event = tuple(module().event_shape)
+        if event != (info.latents,):
+            raise UntwineError(f"this prior is over vectors of shape {event}, but there are {info.latents} latents")
+        return module
+
+
+def given(distribution: D.Distribution) -> Prior:
+    """A prior from any distribution of `torch.distributions` over the latent vector.
+
+    >>> prior = given(D.Independent(D.Laplace(torch.zeros(3), torch.ones(3)), 1))
+    >>> prior.build(Info(latents=3, shape=(1, 8, 8)))().event_shape
+    torch.Size([3])
+    """
+    recipe = _recipe(distribution)
+    if recipe["distribution"] not in D.__all__:
+        raise unknown("distribution", recipe["distribution"], D.__all__)
+    return Given(recipe)
+
+
+standard_normal = StandardNormal()

@@ -1,0 +1,77 @@
+"""The VAE: a plain module made of an encoder, a decoder, a likelihood, a posterior and a prior."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from untwine.errors import UntwineError
+from untwine.model.info import Info
+from untwine.model.initial import initialise
+from untwine.model.jacobian import jacobian
+from untwine.model.likelihoods import Likelihood
+from untwine.model.networks import Network
+from untwine.model.posteriors import Posterior, Q
+from untwine.model.priors import Prior
+
+
+class VAE(nn.Module):
+    """One model. `encode` gives the posterior means, `decode` the mean image, `jacobian` its columns."""
+
+    def __init__(self, info: Info, network: Network, likelihood: Likelihood, posterior: Posterior, prior: Prior):
+        super().__init__()
+        self.info = info
+        self.posterior_kind = posterior
+        self.encoder, self.decoder = network.build(info, posterior.width(info.latents))
+        self.likelihood = likelihood.build(info)
+        self.prior = prior.build(info)
+        for module in self.modules():
+            if isinstance(module, nn.modules.batchnorm._NormBase) and module.track_running_stats:
+                raise UntwineError(
+                    f"{type(module).__name__} keeps running statistics, which a pack of members cannot share; "
+                    "use GroupNorm instead"
+                )
+
+    def posterior(self, x: Float[Tensor, "batch ..."]) -> Q:
+        """q(z | x)."""
+        return self.posterior_kind.build(self.encoder(x))
+
+    def encode(self, x: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch latent"]:
+        """The posterior means: the representation."""
+        return self.posterior(x).mean
+
+    def decode(self, z: Float[Tensor, "batch latent"]) -> Float[Tensor, "batch ..."]:
+        """The mean image g(z)."""
+        return self.likelihood.mean(self.decoder(z))
+
+    def jacobian(self, z: Float[Tensor, "batch latent"], estimator: str = "exact") -> Float[Tensor, "batch latent ..."]:
+        """The Jacobian of `decode`: `[batch, latent, *pixels]`."""
+        return jacobian(nn.Sequential(self.decoder, self.likelihood.mean), z, estimator)
+
+    def forward(self, x: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch ..."]:
+        """The reconstruction from the posterior mean."""
+        return self.decode(self.encode(x))
+
+
+def create(
+    info: Info, network: Network, likelihood: Likelihood, posterior: Posterior, prior: Prior, seed: int = 0
+) -> VAE:
+    """A VAE with the initial parameters of a seed.
+
+    >>> from untwine.model import likelihoods, networks, posteriors, priors
+    >>> info = Info(latents=2, shape=(3,))
+    >>> parts = likelihoods.squared_error, posteriors.diagonal_normal, priors.standard_normal
+    >>> create(info, networks.mlp(hidden=(8,)), *parts).encode(torch.zeros(5, 3)).shape
+    torch.Size([5, 2])
+    """
+    with torch.random.fork_rng(devices=[]):  # a user's layers may draw while they are made
+        torch.default_generator.manual_seed(seed)
+        vae = VAE(info, network, likelihood, posterior, prior)
+    initialise(vae, seed, network.scheme)
+    if network.log_variance is not None:
+        head = [layer for layer in vae.encoder.modules() if isinstance(layer, nn.Linear)]
+        with torch.no_grad():
+            if head and head[-1].bias is not None:
+                head[-1].bias[posterior.log_variances(info.latents)] = network.log_variance
+    return vae

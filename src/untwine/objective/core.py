@@ -1,0 +1,200 @@
+"""The one idea: objective = likelihood + prior + posterior + weighted penalties.
+
+`Objective` is the sentence, `Penalty` its adjectives. `w * penalty` weighs one (w is a number, a schedule,
+or one number for each member), `p + q` adds two. Every value is in nats, summed over dimensions, averaged
+over the batch; a positive weight discourages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch import distributions as D
+
+from untwine.errors import UntwineError
+from untwine.model.info import Info
+from untwine.model.jacobian import Trace, trace
+from untwine.model.likelihoods import Likelihood
+from untwine.model.posteriors import Posterior, Q
+from untwine.model.priors import Prior, given
+from untwine.model.vae import VAE
+from untwine.objective.schedules import Constant, Number, Schedule, product, schedule
+from untwine.parts import is_part, leaves, part, rebuild
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a penalty needs beyond the pass: named noise for each example, `"uniform"` or `"normal"`."""
+
+    noise: Mapping[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One pass of a model over a batch: everything that a penalty may look at."""
+
+    x: Tensor  # [batch, *shape], in [0, 1] for images
+    q: Q
+    prior: D.Distribution
+    z: Tensor  # [batch, latent]
+    trace: Trace  # the decoder's pass at z, up to the mean: tangents can be pushed through it
+    vae: VAE
+    noise: Mapping[str, Tensor]
+    data_size: int
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean image at the sampled z."""
+        return self.trace.output
+
+    def only(self, name: str) -> Pass:
+        """The same pass with the noise of one penalty, by its own names."""
+        own = {k.removeprefix(f"{name}/"): v for k, v in self.noise.items() if k.startswith(f"{name}/")}
+        return replace(self, noise=own)
+
+    def decode(self, z: Float[Tensor, "batch latent"]) -> Trace:
+        """Another pass of the decoder, up to the mean."""
+        return trace(self.vae.decoder, z).then(self.vae.likelihood.mean)
+
+
+class Term:
+    """What a penalty measures: a part with `value(pass) -> scalar`."""
+
+    def needs(self, info: Info) -> Needs:
+        return Needs()
+
+    def value(self, passed: Pass) -> Float[Tensor, ""]:
+        raise NotImplementedError
+
+
+@part
+class Penalty:
+    """A term with its weight; `watched` ones are only logged."""
+
+    term: Term
+    weight: Schedule = Constant(1.0)
+    watched: bool = False
+
+    def __mul__(self, weight: Number) -> Penalty:
+        return Penalty(self.term, product(weight, self.weight), self.watched)
+
+    __rmul__ = __mul__
+
+    def __add__(self, other: Penalty) -> Penalty:
+        mine = self.term.penalties if isinstance(self.term, Sum) and self.weight == Constant(1.0) else (self,)
+        return Penalty(Sum((*mine, other)))
+
+    def watch(self) -> Penalty:
+        """The same penalty, logged but without effect on training."""
+        return Penalty(self.term, self.weight, watched=True)
+
+
+@part
+class Sum(Term):
+    """Several penalties under one name."""
+
+    penalties: tuple[Penalty, ...]
+
+    def needs(self, info: Info) -> Needs:
+        return _gather({str(i): p for i, p in enumerate(self.penalties)}, info)
+
+    def value(self, passed: Pass) -> Float[Tensor, ""]:
+        total = torch.zeros((), device=passed.z.device)
+        for index, penalty in enumerate(self.penalties):
+            # Inside a pass weights are numbers or tensors: the trainer evaluated the schedules.
+            total = total + penalty.weight * penalty.term.value(passed.only(str(index)))
+        return total
+
+
+def _gather(penalties: Mapping[str, Penalty], info: Info) -> Needs:
+    needs = {name: penalty.term.needs(info).noise for name, penalty in penalties.items()}
+    return Needs({f"{name}/{key}": value for name, noise in needs.items() for key, value in noise.items()})
+
+
+def is_leaf(value: Any) -> bool:
+    """Schedules and floats: what may differ between the members of a pack and from step to step."""
+    return isinstance(value, Schedule | float | Tensor)
+
+
+@part
+class Objective:
+    """A method as a sentence. Lower is better.
+
+    >>> from untwine.model import likelihoods, posteriors, priors
+    >>> from untwine.objective.divergence import kl
+    >>> vae = Objective(likelihoods.bernoulli, posteriors.diagonal_normal, priors.standard_normal, {"kl": 1.0 * kl})
+    >>> list(vae.penalties)
+    ['kl']
+    """
+
+    likelihood: Likelihood
+    posterior: Posterior
+    prior: Prior
+    penalties: Mapping[str, Penalty] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.prior, D.Distribution):
+            object.__setattr__(self, "prior", given(self.prior))
+        for name, kind in (("likelihood", Likelihood), ("posterior", Posterior), ("prior", Prior)):
+            value = getattr(self, name)
+            if not (isinstance(value, kind) and is_part(value)):
+                raise UntwineError(f"an objective's {name} must be a {name} such as those in untwine, not {value!r}")
+        for name, penalty in self.penalties.items():
+            if not isinstance(penalty, Penalty):
+                raise UntwineError(f"penalty {name!r} must be a Penalty such as 4.0 * penalties.kl, not {penalty!r}")
+            if name in ("loss", "reconstruction"):
+                raise UntwineError(f"a penalty cannot be called {name!r}: the log has a term of that name")
+
+    def needs(self, info: Info) -> Needs:
+        """All the noise that the penalties need, by `penalty/name`."""
+        return _gather(self.penalties, info)
+
+    def watching(self, names: Mapping[str, Penalty]) -> Objective:
+        """The same objective with further terms in the log."""
+        clash = set(names) & set(self.penalties)
+        if clash:
+            raise UntwineError(f"the terms {sorted(clash)} are in the log already")
+        more = {name: penalty.watch() for name, penalty in names.items()}
+        return Objective(self.likelihood, self.posterior, self.prior, {**self.penalties, **more})
+
+
+def evaluate(
+    vae: VAE,
+    penalties: Mapping[str, Penalty],
+    x: Float[Tensor, "batch ..."],
+    noise: Mapping[str, Tensor],
+    data_size: int = 0,
+    watch: bool = False,
+) -> dict[str, Tensor]:
+    """Every term of an objective on a batch, by name; `loss` is the weighted sum that is minimised.
+
+    The weights in `penalties` are numbers or scalar tensors here (see `at_step`). `noise["posterior"]`
+    holds standard normals `[batch, latent]`; other entries are what the penalties asked for.
+    """
+    q = vae.posterior(x)
+    z = q.sample(noise["posterior"])
+    decoded = trace(vae.decoder, z)
+    passed = Pass(x, q, vae.prior(), z, decoded.then(vae.likelihood.mean), vae, noise, data_size)
+    out = decoded.output if decoded.output.dtype == torch.float64 else decoded.output.float()
+    terms = {"reconstruction": vae.likelihood.loss(out, x).mean()}
+    loss = terms["reconstruction"]
+    for name, penalty in penalties.items():
+        here = passed.only(name)
+        if not penalty.watched:
+            terms[name] = penalty.term.value(here)
+            loss = loss + penalty.weight * terms[name]
+        elif watch:
+            with torch.no_grad():
+                terms[name] = penalty.term.value(here)
+    return {"loss": loss, **terms}
+
+
+def at_step(penalties: Mapping[str, Penalty], step: int) -> dict[str, Penalty]:
+    """Penalties with every schedule evaluated at one step, ready for `evaluate`."""
+    values = [float(schedule(leaf)(step)) for leaf in leaves(penalties, is_leaf)]
+    return rebuild(penalties, is_leaf, iter(values))

@@ -1,0 +1,165 @@
+"""Schedules: numbers that depend on the step. Any weight may be one.
+
+A schedule is a pure function of the step, and works on an array of steps at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from untwine.errors import UntwineError
+from untwine.parts import Each, number, part
+
+
+class Schedule:
+    """A number for each step; `schedule(steps)` evaluates it on an array of steps."""
+
+    def __call__(self, step: Any) -> np.ndarray:
+        raise NotImplementedError
+
+    def __mul__(self, other: Any) -> Any:
+        if isinstance(other, Schedule | int | float):
+            return product(self, other)
+        return NotImplemented
+
+    __rmul__ = __mul__
+
+    def ends(self) -> int:
+        """The step from which on the schedule is constant (0 for a constant, -1 for never)."""
+        return 0
+
+
+Number: TypeAlias = "float | int | Each | Schedule | list | tuple"
+
+
+@part
+class Constant(Schedule):
+    value: float | Each
+
+    def __call__(self, step: Any) -> np.ndarray:
+        return np.full(np.shape(step), self.value, dtype=np.float64)
+
+
+@part
+class Ramp(Schedule):
+    end: float | Each
+    steps: int
+    start: float | Each = 0.0
+
+    def __call__(self, step: Any) -> np.ndarray:
+        done = np.clip(np.asarray(step, np.float64) / max(self.steps, 1), 0.0, 1.0) if self.steps else 1.0
+        return np.asarray(self.start + (self.end - self.start) * done + 0.0 * np.asarray(step, np.float64))
+
+    def ends(self) -> int:
+        return self.steps
+
+
+@part
+class Cyclic(Schedule):
+    schedule: Schedule
+    period: int
+
+    def __call__(self, step: Any) -> np.ndarray:
+        return self.schedule(np.asarray(step) % self.period)
+
+    def ends(self) -> int:
+        return -1
+
+
+@part
+class Join(Schedule):
+    schedules: tuple[Schedule, ...]
+    boundaries: tuple[int, ...]
+
+    def __call__(self, step: Any) -> np.ndarray:
+        step = np.asarray(step)
+        value = self.schedules[0](step)
+        for schedule, boundary in zip(self.schedules[1:], self.boundaries, strict=True):
+            value = np.where(step >= boundary, schedule(np.maximum(step - boundary, 0)), value)
+        return value
+
+    def ends(self) -> int:
+        last = self.schedules[-1].ends()
+        return -1 if last < 0 else last + (self.boundaries[-1] if self.boundaries else 0)
+
+
+@part
+class Product(Schedule):
+    first: Schedule
+    second: Schedule
+
+    def __call__(self, step: Any) -> np.ndarray:
+        return self.first(step) * self.second(step)
+
+    def ends(self) -> int:
+        ends = self.first.ends(), self.second.ends()
+        return -1 if -1 in ends else max(ends)
+
+
+def schedule(value: Number) -> Schedule:
+    """Any number as a schedule."""
+    return value if isinstance(value, Schedule) else Constant(number(value))
+
+
+def constant(value: Number) -> Schedule:
+    """The same number at every step.
+
+    >>> constant(4.0)([0, 10])
+    array([4., 4.])
+    """
+    return schedule(value)
+
+
+def ramp(end: float | list | tuple | Each, steps: int, start: float | list | tuple | Each = 0.0) -> Schedule:
+    """From `start` to `end` linearly over `steps` steps, then constant (rhodes2021, section 5.2).
+
+    >>> ramp(4.0, 100)([0, 50, 100, 1000])
+    array([0., 2., 4., 4.])
+    """
+    if steps < 0:
+        raise UntwineError(f"a ramp takes 0 steps or more, not {steps}")
+    return Constant(number(end)) if steps == 0 else Ramp(number(end), int(steps), number(start))
+
+
+def cyclic(inner: Number, period: int) -> Schedule:
+    """A schedule that starts anew every `period` steps.
+
+    >>> cyclic(ramp(1.0, 5), 10)([0, 5, 9, 10, 15])
+    array([0., 1., 1., 0., 1.])
+    """
+    if period < 1:
+        raise UntwineError(f"a cycle takes 1 step or more, not {period}")
+    return Cyclic(schedule(inner), int(period))
+
+
+def join(schedules: list[Any] | tuple[Any, ...], boundaries: list[int] | tuple[int, ...]) -> Schedule:
+    """One schedule after another; each counts its steps from its own start.
+
+    >>> join([ramp(1.0, 2), 5.0], [4])([0, 1, 2, 3, 4])
+    array([0. , 0.5, 1. , 1. , 5. ])
+    """
+    if len(schedules) != len(boundaries) + 1 or list(boundaries) != sorted(boundaries):
+        raise UntwineError("join takes n schedules and n - 1 rising boundaries between them")
+    return Join(tuple(schedule(s) for s in schedules), tuple(int(b) for b in boundaries))
+
+
+def product(first: Number, second: Number) -> Schedule:
+    """The product of two numbers or schedules, folded when both are plain.
+
+    >>> product(2.0, 3.0)
+    Constant(value=6.0)
+    """
+    a, b = schedule(first), schedule(second)
+    for one, other in ((a, b), (b, a)):
+        if isinstance(one, Constant) and one.value == 1.0:
+            return other
+    if isinstance(a, Constant) and isinstance(b, Constant):
+        if isinstance(a.value, float) and isinstance(b.value, float):
+            return Constant(a.value * b.value)
+        if isinstance(a.value, Each) and isinstance(b.value, float):
+            return Constant(Each(tuple(b.value * value for value in a.value.values)))
+        if isinstance(b.value, Each) and isinstance(a.value, float):
+            return product(second, first)
+    return Product(a, b)

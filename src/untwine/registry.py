@@ -1,0 +1,70 @@
+"""Names that a spec or the command line may use, and what they stand for."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from untwine.errors import UntwineError, unknown
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Registry:
+    """A table from names to callables; `add` is used as a decorator.
+
+    >>> colours = Registry("colour")
+    >>> @colours.add
+    ... def red(depth: float = 1.0): return depth
+    >>> colours.names(), colours["red"](2.0)
+    (['red'], 2.0)
+    """
+
+    def __init__(self, kind: str):
+        self.kind = kind
+        self._entries: dict[str, Callable[..., Any]] = {}
+
+    def add(self, function: F) -> F:
+        name: str = function.__name__
+        old = self._entries.get(name)
+        if old is not None and (old.__module__, old.__qualname__) != (function.__module__, function.__qualname__):
+            raise UntwineError(f"the {self.kind} {name!r} exists already, in {old.__module__}")
+        self._entries[name] = function
+        return function
+
+    def names(self) -> list[str]:
+        return sorted(self._entries)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._entries
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        """Look a name up; hyphens stand for underscores."""
+        found = self._entries.get(name.replace("-", "_"))
+        if found is None:
+            raise unknown(self.kind, name, self._entries)
+        return found
+
+    def call(self, name: str, arguments: dict[str, Any]) -> Any:
+        """Call an entry, refusing arguments that it does not have with a suggestion."""
+        function = self[name]
+        parameters = inspect.signature(function).parameters
+        for key in arguments:
+            if key not in parameters:
+                raise unknown(f"argument of {self.kind} {name!r}:", key, parameters)
+        return function(**arguments)
+
+    def complete(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments with every default filled in."""
+        parameters = inspect.signature(self[name]).parameters
+        for key in arguments:
+            if key not in parameters:
+                raise unknown(f"argument of {self.kind} {name!r}:", key, parameters)
+        missing = [k for k, p in parameters.items() if p.default is p.empty and k not in arguments]
+        if missing:
+            raise UntwineError(f"{self.kind} {name!r} needs {', '.join(missing)}")
+        return {key: arguments.get(key, p.default) for key, p in parameters.items()}

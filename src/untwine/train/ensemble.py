@@ -1,0 +1,139 @@
+"""What a run yields: trained models of equal structure, encoded and decoded all at once."""
+
+from __future__ import annotations
+
+import copy
+import json
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from untwine.errors import UntwineError
+from untwine.model.info import Info
+from untwine.model.vae import VAE
+from untwine.train import checkpoint, folder
+from untwine.train.batches import scaled
+from untwine.train.pack import Stack, build
+from untwine.train.run import Member
+
+
+def pick_device(device: str | torch.device = "auto") -> torch.device:
+    """The device of a name; `auto` takes cuda, then mps, then the cpu."""
+    if str(device) == "auto":
+        device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        made = torch.device(device)
+    except RuntimeError:
+        raise UntwineError(f"unknown device {str(device)!r}; use auto, cpu, cuda or mps") from None
+    ready = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not ready.get(made.type, False):
+        raise UntwineError(f"device {str(device)!r} is not available here; use auto or cpu")
+    return made
+
+
+class Ensemble:
+    """Trained members. `encode` and `decode` have the members as their first dimension."""
+
+    def __init__(
+        self, members: Sequence[Member], info: Info, states: Sequence[dict[str, Tensor]], device: torch.device
+    ):
+        self.members, self.info, self.device = list(members), info, device
+        models = []
+        for member, state in zip(members, states, strict=True):
+            model = build(member, info)
+            try:
+                model.load_state_dict(state)
+            except RuntimeError as error:
+                raise UntwineError(f"the weights of {member.name} do not fit its network: {error}") from None
+            models.append(model.eval())
+        self._stack = Stack(models, device)
+        self.history: list[dict[str, Any]] = []
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def __repr__(self) -> str:
+        names = ", ".join(member.name for member in self.members)
+        method = self.members[0].spec["method"].get("name", "objective")
+        return f"Ensemble({method}: {names}; {self.info.latents} latents, examples {list(self.info.shape)})"
+
+    def encode(self, x: ArrayLike | Tensor, batch: int = 512) -> Float[Tensor, "members n latent"]:
+        """The posterior means of examples `[n, *shape]` (uint8 images, or floats as the network sees them)."""
+        return self._map(lambda vae, x: vae.encode(x), self._examples(x), batch)
+
+    def variances(self, x: ArrayLike | Tensor, batch: int = 512) -> Float[Tensor, "members n latent"]:
+        """The posterior variances of examples."""
+        return self._map(lambda vae, x: vae.posterior(x).variance(), self._examples(x), batch)
+
+    def decode(self, z: ArrayLike | Tensor, batch: int = 512) -> Float[Tensor, "members n ..."]:
+        """The mean images of codes `[n, latent]`, or `[members, n, latent]` for codes of each member."""
+        return self._map(lambda vae, z: vae.decode(z), self._codes(z), batch)
+
+    def jacobian(self, z: ArrayLike | Tensor, batch: int = 64) -> Float[Tensor, "members n latent ..."]:
+        """The Jacobians of the mean image at codes, `[members, n, latent, *shape]`."""
+        return self._map(lambda vae, z: vae.jacobian(z), self._codes(z), batch)
+
+    def member(self, i: int) -> VAE:
+        """One member as a plain module, with its own copy of the weights."""
+        made = copy.deepcopy(self._stack.template).cpu()
+        made.load_state_dict(self._stack.state(i))
+        return made.eval()
+
+    def _map(self, function: Any, x: Tensor, batch: int) -> Tensor:
+        pieces = [self._stack.map(function, part.to(self.device)).cpu() for part in x.split(batch, 1)]
+        return torch.cat(pieces, 1)
+
+    def _examples(self, x: ArrayLike | Tensor) -> Tensor:
+        found = x if isinstance(x, Tensor) else torch.from_numpy(np.ascontiguousarray(x))
+        if tuple(found.shape[1:]) != self.info.shape or len(found) == 0:
+            raise UntwineError(f"examples must have shape [n, {_join(self.info.shape)}], not {list(found.shape)}")
+        return scaled(found)[None].expand(len(self), *found.shape)
+
+    def _codes(self, z: ArrayLike | Tensor) -> Tensor:
+        found = (z if isinstance(z, Tensor) else torch.from_numpy(np.ascontiguousarray(z))).float()
+        if found.ndim == 2:
+            found = found[None].expand(len(self), *found.shape)
+        if found.ndim != 3 or found.shape[0] != len(self) or found.shape[2] != self.info.latents or not found.shape[1]:
+            raise UntwineError(
+                f"codes must have shape [n, {self.info.latents}] or [{len(self)}, n, {self.info.latents}], "
+                f"not {list(found.shape)}"
+            )
+        return found
+
+
+def _join(shape: tuple[int, ...]) -> str:
+    return ", ".join(str(side) for side in shape)
+
+
+def load(path: str | Path, device: str = "auto") -> Ensemble:
+    """The finished members of a run's folder. Nothing in it is executed."""
+    path = Path(path)
+    content = folder.read(path)
+    done = [entry for entry in content["members"] if entry["state"] == "done"]
+    for entry in content["members"]:
+        if entry["state"] == "diverged":
+            warnings.warn(f"{entry['name']} diverged at step {entry['steps']} and is left out", stacklevel=2)
+        elif entry["state"] != "done":
+            warnings.warn(f"{entry['name']} is not finished and is left out", stacklevel=2)
+    if not done:
+        raise UntwineError(f"no member of {path} is finished; go on with: untwine train --resume {path}")
+    states = []
+    for entry in done:
+        try:
+            states.append(checkpoint.read_tensors(path / entry["file"], entry["sha256"]))
+        except (OSError, ValueError) as error:
+            raise UntwineError(f"the weights of {entry['name']} cannot be used: {error}") from None
+    info = Info(done[0]["spec"]["latents"], tuple(content["shape"]), content["data_size"])
+    members = [Member(entry["seed"], entry["data_seed"], entry["spec"]) for entry in done]
+    ensemble = Ensemble(members, info, states, pick_device(device))
+    log = path / "log.jsonl"
+    if log.exists():
+        ensemble.history = [json.loads(line) for line in log.read_text().splitlines() if line.endswith("}")]
+    return ensemble

@@ -1,0 +1,315 @@
+"""The loop: `fit` trains every pack of a run, and goes on where an earlier try was stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import platform
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from untwine._version import __version__
+from untwine.errors import UntwineError
+from untwine.train import checkpoint
+from untwine.train.batches import Batches, Table
+from untwine.train.ensemble import Ensemble, load, pick_device
+from untwine.train.folder import Folder, locked
+from untwine.train.optimisers import optimisers
+from untwine.train.pack import Pack
+from untwine.train.progress import Reporter, report
+from untwine.train.run import Member, Run
+
+
+class Interrupted(UntwineError):
+    """Training was stopped by a signal; nothing is lost."""
+
+
+@dataclass
+class State:
+    """Everything that a step changes."""
+
+    step: int
+    parameters: Tensor
+    optimiser: dict[str, Tensor]
+    alive: Tensor  # [members]
+    died: Tensor  # the step at which a member's loss or gradient was not finite, else -1
+    total: Tensor  # sums of the terms since the last line of the log, [members, terms]
+    count: Tensor
+
+    def tensors(self) -> dict[str, Tensor]:
+        named = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in ("step", "optimiser")}
+        return {**named, **{f"optimiser.{k}": v for k, v in self.optimiser.items()}}
+
+    def put(self, step: int, tensors: dict[str, Tensor]) -> None:
+        self.step = step
+        for name, value in tensors.items():
+            if name.startswith("optimiser."):
+                self.optimiser[name.removeprefix("optimiser.")] = value.to(self.parameters.device)
+            else:
+                setattr(self, name, value.to(self.parameters.device))
+
+
+class Trainer:
+    """One pack on its way through the steps."""
+
+    def __init__(self, members: list[Member], run: Run, table: Table, device: torch.device, batching: str):
+        self.pack = Pack(members, run.info(), device, batching)
+        self.run = run
+        spec = dict(run.optimiser)
+        self.optimiser = optimisers.call(spec.pop("name"), spec)
+        self.batches = Batches(table, members, run.info(), self.pack.noise, run.batch_size, run.sampling)
+        parameters, count = self.pack.parameters, len(members)
+        self.state = State(
+            step=0,
+            parameters=parameters,
+            optimiser=self.optimiser.start(parameters),
+            alive=torch.ones(count, dtype=torch.bool, device=device),
+            died=torch.full((count,), -1, device=device),
+            total=torch.zeros(count, len(self.pack.terms[0]), dtype=torch.float32, device=device),
+            count=torch.zeros(count, device=device),
+        )
+
+    def train(self, log: Callable[[dict[str, Any]], None], after: Callable[[State], None]) -> None:
+        """All the steps that are left; `after` is called behind each, `log` every `log_every`."""
+        state, run, pack = self.state, self.run, self.pack
+        pack.parameters = state.parameters
+        first, block = state.step, self.batches.block
+        weights: list[Tensor] = []
+        rates = torch.empty(0)
+        for inputs in self.batches(first, run.steps):
+            place = (inputs.step - first) % block
+            if place == 0:
+                steps = np.arange(inputs.step, min(inputs.step + block, run.steps))
+                weights, rates = pack.weights(steps), pack.rate(steps)
+            due = (inputs.step + 1) % run.log_every == 0 or inputs.step + 1 == run.steps
+            known = state.alive.tolist() if pack.device.type == "cpu" else None
+            terms, gradients = pack.step(inputs.x, tuple(w[place] for w in weights), inputs.noise, due, known)
+            self._update(inputs.step, terms, gradients, rates[place])
+            if due:
+                log(self._entry(terms))
+            after(state)
+
+    @torch.no_grad()
+    def _update(self, step: int, terms: Tensor, gradients: Tensor, rate: Tensor) -> None:
+        state = self.state
+        finite = terms[:, 0].isfinite() & gradients.isfinite().all(1)
+        state.died = torch.where(state.alive & ~finite, step, state.died)
+        state.alive = alive = state.alive & finite
+        if self.run.clip is not None:
+            norm = gradients.norm(dim=1, keepdim=True)
+            gradients = gradients * (self.run.clip / (norm + 1e-6)).clamp(max=1.0)
+        new, buffers = self.optimiser.update(state.parameters, gradients, state.optimiser, rate, step + 1)
+        # A dead member keeps its last finite values; `where`, since a product with zero keeps a NaN.
+        keep = alive[:, None]
+        state.parameters = self.pack.parameters = torch.where(keep, new, state.parameters)
+        state.optimiser = {k: torch.where(keep, v, state.optimiser[k]) for k, v in buffers.items()}
+        trained = terms[:, : state.total.shape[1]]
+        state.total = torch.where(keep, state.total + trained, state.total)
+        state.count = state.count + alive
+        state.step = step + 1
+
+    def _entry(self, terms: Tensor) -> dict[str, Any]:
+        """A line of the log: means since the last line, watched terms as they are now; then start anew."""
+        state, (trained, watched) = self.state, self.pack.terms
+        means = (state.total / state.count.clamp(min=1)[:, None]).tolist()
+        now = terms[:, len(trained) :].tolist()
+        members = {}
+        for i, member in enumerate(self.pack.members):
+            died, counted = int(state.died[i]), float(state.count[i]) > 0
+            values = dict(zip(trained, means[i], strict=True)) if counted else dict.fromkeys(trained)
+            seen = zip(watched, now[i], strict=True)
+            values |= {k: v if died < 0 and np.isfinite(v) else None for k, v in seen}
+            members[member.name] = values | ({"diverged": died} if died >= 0 else {})
+        state.total, state.count = torch.zeros_like(state.total), torch.zeros_like(state.count)
+        return {"step": state.step, "members": members}
+
+
+def fit(
+    run: Run,
+    out: str | Path | None = None,
+    device: str = "auto",
+    *,
+    progress: bool | Reporter | None = None,
+    checkpoint_seconds: float = 60.0,
+    pack_size: int | None = None,
+    batching: str = "auto",
+    resident: bool | None = None,
+    tensorboard: bool = False,
+) -> Ensemble:
+    """Train every member of a run and return them.
+
+    With a folder `out` the run is written there, survives any interruption (call `fit` again to go on),
+    and can be given further seeds later: only those are trained. Without, it lives in memory.
+    `progress` is a bar on the terminal, by default only where there is one. `pack_size` limits how many
+    members train at once; `resident=False` streams data instead of keeping it on the device.
+    """
+    made = pick_device(device)
+    warn_about_ramps(run)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_exact(made))
+        folder = None
+        if out is not None:
+            stack.enter_context(locked(Path(out)))
+            folder = Folder(Path(out), run, run.info())
+            packs = folder.packs(pack_size)
+        else:
+            names, size = [member.name for member in run.members()], pack_size or len(run.seeds)
+            packs = [{"number": i, "members": names[i : i + size]} for i in range(0, len(names), size)]
+        reporter = stack.enter_context(report(progress, folder.path if tensorboard and folder else None))
+        table = Table(run.make_dataset(), made, resident) if packs else None
+        trained: list[tuple[Member, dict[str, Tensor]]] = []
+        history: list[dict[str, Any]] = []
+        start = 0
+        for pack in packs:
+            assert table is not None
+            if folder is not None:
+                members = [folder.member(name) for name in pack["members"]]
+            else:
+                members = run.members()[start : start + len(pack["members"])]
+                start += len(members)
+            trainer = Trainer(members, run, table, made, batching)
+            _train(trainer, pack, folder, reporter, checkpoint_seconds, history)
+            states = [trainer.pack.state(i) for i in range(len(members))]
+            died = trainer.state.died.tolist()
+            if folder is not None:
+                folder.finish(pack, states, died, run.steps)
+            trained += [(m, s) for m, s, d in zip(members, states, died, strict=True) if d < 0]
+            for member, step in zip(members, died, strict=True):
+                if step >= 0:
+                    warnings.warn(f"{member.name} diverged at step {step} and was stopped", stacklevel=2)
+    if folder is not None:
+        return load(folder.path, device)
+    if not trained:
+        raise UntwineError("every member diverged: try a smaller learning rate, or clip=1.0")
+    ensemble = Ensemble([m for m, _ in trained], run.info(), [s for _, s in trained], made)
+    ensemble.history = history
+    return ensemble
+
+
+def _train(
+    trainer: Trainer,
+    pack: dict[str, Any],
+    folder: Folder | None,
+    reporter: Reporter,
+    seconds: float,
+    history: list[dict[str, Any]],
+) -> None:
+    """Train one pack, with its checkpoints, log and progress."""
+    where = folder.path / "checkpoint" if folder else None
+    about = {"pack": pack["number"], "members": pack["members"]}
+    if folder is not None and where is not None:
+        found = checkpoint.newest(where, about)
+        if found is not None:
+            trainer.state.put(*found)
+        folder.rewind_log(pack["number"], trainer.state.step)
+        _note_provenance(folder, pack, trainer)
+    saved = time.monotonic()
+
+    def save() -> None:
+        nonlocal saved
+        if where is not None:
+            checkpoint.save(where, trainer.state.step, trainer.state.tensors(), about)
+        saved = time.monotonic()
+
+    def after(state: State) -> None:
+        reporter.step(state.step)
+        if stop.is_set():
+            save()
+            kept = (
+                f"saved at step {state.step:,}; go on with: untwine train --resume {folder.path}"
+                if folder
+                else "nothing was saved: no folder was given"
+            )
+            raise Interrupted(f"interrupted; {kept}")
+        if where is not None and time.monotonic() - saved >= seconds:
+            save()
+
+    def log(entry: dict[str, Any]) -> None:
+        if folder is not None:
+            entry["members"] = dict(zip(pack["members"], entry["members"].values(), strict=True))
+        entry = {"pack": pack["number"], **entry}
+        history.append(entry)
+        reporter.log(entry)
+        if folder is not None:
+            folder.log(entry)
+
+    with _signals() as stop:
+        reporter.begin(pack, trainer.state.step, trainer.run.steps)
+        trainer.train(log, after)
+
+
+def _note_provenance(folder: Folder, pack: dict[str, Any], trainer: Trainer) -> None:
+    facts = {
+        "untwine": __version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "device": str(trainer.pack.device),
+        "hardware": torch.cuda.get_device_name() if trainer.pack.device.type == "cuda" else platform.machine(),
+        "threads": torch.get_num_threads(),
+        "batching": trainer.pack.batching,
+    }
+    for key, value in facts.items():
+        if pack.get(key, value) != value:
+            warnings.warn(
+                f"this run began with {key} {pack[key]} and goes on with {value}: "
+                "its weights will not be bitwise those of a run without interruption",
+                stacklevel=4,
+            )
+    pack.update(facts, state="training")
+    for name in pack["members"]:
+        folder.entry(name)["state"] = "training"
+    folder.write()
+
+
+def warn_about_ramps(run: Run) -> None:
+    """A ramp that is longer than the run is nearly always a slip."""
+    from untwine.train.run import objective
+
+    for name, penalty in objective(run.members()[0].spec).penalties.items():
+        if penalty.weight.ends() > run.steps:
+            warnings.warn(
+                f"the weight of {name!r} rises until step {penalty.weight.ends():,}, but the run has only "
+                f"{run.steps:,} steps (see the method's 'anneal')",
+                stacklevel=3,
+            )
+
+
+@contextlib.contextmanager
+def _exact(device: torch.device) -> Iterator[None]:
+    """Repeatable kernels, and float32 that is float32."""
+    if device.type != "cuda":
+        yield
+        return
+    matmul = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
+            yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = matmul
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[threading.Event]:
+    """SIGINT and SIGTERM ask for a stop at the next step; outside the main thread they are left alone."""
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    old = {number: signal.signal(number, lambda *_: stop.set()) for number in numbers}
+    try:
+        yield stop
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)

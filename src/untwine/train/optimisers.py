@@ -1,0 +1,66 @@
+"""Optimisers over the flat parameters of a pack: `[members, parameters]`, all members at once.
+
+An optimiser is a function of its settings; `state` names its buffers, `update` is one step. The rate and
+everything else may differ by member. The arithmetic is that of `torch.optim` (a test compares them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from untwine.registry import Registry
+
+optimisers = Registry("optimiser")
+
+
+@dataclass(frozen=True)
+class Optimiser:
+    """Names of the state's buffers, and a step: (parameters, gradients, state, rate, t) -> new ones."""
+
+    state: tuple[str, ...]
+    update: Callable[[Tensor, Tensor, Mapping[str, Tensor], Tensor, int], tuple[Tensor, dict[str, Tensor]]]
+
+    def start(self, parameters: Float[Tensor, "members parameters"]) -> dict[str, Tensor]:
+        return {name: torch.zeros_like(parameters) for name in self.state}
+
+
+@optimisers.add
+def adam(beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-8, amsgrad: bool = False) -> Optimiser:
+    """Adam (Kingma & Ba 2015), with the amsgrad maximum when asked for."""
+
+    def update(
+        p: Tensor, g: Tensor, state: Mapping[str, Tensor], rate: Tensor, t: int
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        first = torch.lerp(state["first"], g, 1 - beta1)
+        second = (state["second"] * beta2).addcmul_(g, g, value=1 - beta2)
+        new = {"first": first, "second": second}
+        if amsgrad:
+            new["largest"] = second = torch.maximum(state["largest"], second)
+        scale = second.sqrt().div_((1 - beta2**t) ** 0.5).add_(eps)
+        return p - (rate / (1 - beta1**t))[:, None] * (first / scale), new
+
+    return Optimiser(("first", "second", "largest") if amsgrad else ("first", "second"), update)
+
+
+@optimisers.add
+def amsgrad(beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-8) -> Optimiser:
+    """Adam with amsgrad (mathieu2019)."""
+    return adam(beta1, beta2, eps, amsgrad=True)
+
+
+@optimisers.add
+def adagrad(eps: float = 1e-10) -> Optimiser:
+    """AdaGrad (rolinek2019, Table S3)."""
+
+    def update(
+        p: Tensor, g: Tensor, state: Mapping[str, Tensor], rate: Tensor, t: int
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        total = torch.addcmul(state["total"], g, g)
+        return p - rate[:, None] * (g / (total.sqrt() + eps)), {"total": total}
+
+    return Optimiser(("total",), update)

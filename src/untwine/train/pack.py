@@ -1,0 +1,192 @@
+"""A pack: the members of a run that train as one computation, seeds as the leading dimension.
+
+All parameters of a member are one row of `parameters [members, count]`; layers see views of it. A step is
+one function of one member, mapped over members: by `vmap`, or by a loop where that is faster (on a CPU
+vmap turns convolutions into grouped ones, which are slower than one after another).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from untwine.errors import UntwineError
+from untwine.model import networks
+from untwine.model.info import Info
+from untwine.model.jacobian import check, is_known
+from untwine.model.vae import VAE, create
+from untwine.objective.core import Objective, Penalty, evaluate, is_leaf
+from untwine.objective.schedules import schedule
+from untwine.parts import leaves, rebuild, structure, to_json
+from untwine.train.run import Member, learning_rate, objective
+
+
+def build(member: Member, info: Info) -> VAE:
+    """A member's model with its initial parameters."""
+    parts = objective(member.spec)
+    network = networks.build(member.spec["network"])
+    return create(info, network, parts.likelihood, parts.posterior, parts.prior, member.seed)
+
+
+class Stack:
+    """Models of equal structure with their parameters stacked: how any function of one maps over all."""
+
+    def __init__(self, models: Sequence[VAE], device: torch.device, batching: str = "auto"):
+        self.template = models[0].to(device)
+        named = list(models[0].named_parameters())
+        self.names = [name for name, _ in named]
+        self.shapes = [parameter.shape for _, parameter in named]
+        self.sizes = [parameter.numel() for _, parameter in named]
+        rows = [torch.cat([p.detach().flatten().float().cpu() for p in model.parameters()]) for model in models]
+        self.parameters = torch.stack(rows).to(device)
+        self.buffers = {
+            name: torch.stack([dict(model.named_buffers())[name].to(device) for model in models])
+            for name, _ in models[0].named_buffers()
+        }
+        self.batching = _batching(self.template, device) if batching == "auto" else batching
+        if self.batching not in ("loop", "vmap"):
+            raise UntwineError(f"batching is 'auto', 'loop' or 'vmap', not {batching!r}")
+
+    def __len__(self) -> int:
+        return len(self.parameters)
+
+    def views(self, rows: Tensor) -> dict[str, Tensor]:
+        """Rows of flat parameters (or one row) as named tensors."""
+        pieces = rows.split(self.sizes, -1)
+        lead = rows.shape[:-1]
+        return {n: p.reshape(*lead, *s) for n, p, s in zip(self.names, pieces, self.shapes, strict=True)}
+
+    def map(self, function: Callable[..., Any], *arguments: Any) -> Tensor:
+        """`function(model_call, *arguments)` for each member; arguments are stacked, results are stacked.
+
+        `model_call(f)` runs `f(vae)` with that member's parameters in place.
+        """
+        with torch.no_grad():
+            parameters = self.views(self.parameters)
+            if self.batching == "vmap":
+                return vmap(lambda p, b, *a: self.call(p, b, function, *a))(parameters, self.buffers, *arguments)
+            return torch.stack(
+                [
+                    self.call(_at(parameters, i), _at(self.buffers, i), function, *_at(arguments, i))
+                    for i in range(len(self))
+                ]
+            )
+
+    def call(self, parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor], function: Any, *args: Any) -> Any:
+        """`function(vae, *args)` with these parameters in the template's place."""
+        state = {f"vae.{k}": v for k, v in (*parameters.items(), *buffers.items())}
+        return functional_call(_Call(self.template, function), state, args)
+
+    def state(self, i: int) -> dict[str, Tensor]:
+        """The plain state dict of one member."""
+        return {k: v.detach().cpu().clone().contiguous() for k, v in self.views(self.parameters[i]).items()}
+
+
+class _Call(nn.Module):
+    """A function of a model as a module, which is what `functional_call` takes."""
+
+    def __init__(self, vae: VAE, function: Callable[..., Any]):
+        super().__init__()
+        self.vae = vae
+        self.function = function
+
+    def forward(self, *args: Any) -> Any:
+        return self.function(self.vae, *args)
+
+
+def _batching(model: nn.Module, device: torch.device) -> str:
+    convolutional = any(isinstance(m, nn.Conv2d | nn.ConvTranspose2d) for m in model.modules())
+    return "loop" if convolutional and device.type == "cpu" else "vmap"
+
+
+def _at(value: Any, i: int) -> Any:
+    """The i-th member's share of nested tensors."""
+    if isinstance(value, Mapping):
+        return {key: _at(item, i) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return tuple(_at(item, i) for item in value)
+    return value[i]
+
+
+class Pack(Stack):
+    """A stack with an objective: terms and gradients of all members, and their weights at any step."""
+
+    def __init__(self, members: Sequence[Member], info: Info, device: torch.device, batching: str = "auto"):
+        self.members, self.info, self.device = list(members), info, device
+        self.objectives = [objective(member.spec) for member in members]
+        if len({str(structure(to_json(o))) for o in self.objectives}) > 1:
+            raise UntwineError("these members differ in more than numbers: they cannot train as one pack")
+        super().__init__([build(member, info) for member in members], device, batching)
+        self.objective: Objective = self.objectives[0]
+        self.noise = self.objective.needs(info).noise
+        self.rates = [learning_rate(member.spec) for member in members]
+        self.precision = torch.bfloat16 if members[0].spec["precision"] == "bfloat16" else torch.float32
+        self.terms = self._term_names()
+        if "jacobian" in str(to_json(self.objective)).lower() and not is_known(self.template.decoder):
+            check(self.template.decoder, info.latents)
+
+    def _term_names(self) -> tuple[list[str], list[str]]:
+        penalties = self.objective.penalties
+        trained = [name for name, penalty in penalties.items() if not penalty.watched]
+        watched = [name for name, penalty in penalties.items() if penalty.watched]
+        return ["loss", "reconstruction", *trained], watched
+
+    def weights(self, steps: np.ndarray) -> list[Tensor]:
+        """Every leaf of the penalties at these steps: tensors `[steps, members]`."""
+        columns = [[schedule(leaf)(steps) for leaf in leaves(o.penalties, is_leaf)] for o in self.objectives]
+        return [self._column(leaf) for leaf in zip(*columns, strict=True)]
+
+    def rate(self, steps: np.ndarray) -> Float[Tensor, "steps members"]:
+        return self._column([rate(steps) for rate in self.rates])
+
+    def _column(self, values: Sequence[np.ndarray]) -> Tensor:
+        return torch.from_numpy(np.stack(values, -1)).float().to(self.device)
+
+    def _terms(
+        self, vae: VAE, x: Tensor, weights: tuple[Tensor, ...], noise: Mapping[str, Tensor], watch: bool
+    ) -> Tensor:
+        penalties: Mapping[str, Penalty] = rebuild(self.objective.penalties, is_leaf, iter(weights))
+        with torch.autocast(self.device.type, self.precision, enabled=self.precision != torch.float32):
+            terms = evaluate(vae, penalties, x, noise, self.info.data_size, watch)
+        names = self.terms[0] + (self.terms[1] if watch else [])
+        return torch.stack([terms[name].float() for name in names])
+
+    def step(
+        self,
+        x: Float[Tensor, "members batch ..."],
+        weights: tuple[Tensor, ...],
+        noise: Mapping[str, Tensor],
+        watch: bool = False,
+        alive: Sequence[bool] | None = None,
+    ) -> tuple[Float[Tensor, "members terms"], Float[Tensor, "members parameters"]]:
+        """Terms and gradients of every member on its own batch. Members known to be dead may be skipped."""
+
+        def terms(vae: VAE, x: Tensor, weights: tuple[Tensor, ...], noise: Mapping[str, Tensor]) -> Tensor:
+            return self._terms(vae, x, weights, noise, watch)
+
+        if self.batching == "vmap":
+            leaf = {k: v.detach().requires_grad_() for k, v in self.views(self.parameters).items()}
+            out = vmap(lambda p, b, *a: self.call(p, b, terms, *a))(leaf, self.buffers, x, weights, noise)
+            grads = _gradients(out[:, 0].sum(), leaf.values())
+            return out.detach(), torch.cat([g.flatten(1) for g in grads], 1)
+        outs, rows = [], []
+        for i in range(len(self)):
+            if alive is not None and not alive[i]:
+                outs.append(torch.full((len(self.terms[0]) + watch * len(self.terms[1]),), torch.nan))
+                rows.append(torch.zeros_like(self.parameters[i]))
+                continue
+            leaf = {k: v.detach().requires_grad_() for k, v in self.views(self.parameters[i]).items()}
+            out = self.call(leaf, _at(self.buffers, i), terms, x[i], _at(weights, i), _at(noise, i))
+            rows.append(torch.cat([g.flatten() for g in _gradients(out[0], leaf.values())]))
+            outs.append(out.detach())
+        return torch.stack([out.to(self.device) for out in outs]), torch.stack(rows)
+
+
+def _gradients(loss: Tensor, parameters: Any) -> tuple[Tensor, ...]:
+    return torch.autograd.grad(loss, list(parameters), allow_unused=True, materialize_grads=True)

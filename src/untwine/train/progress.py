@@ -1,0 +1,125 @@
+"""Progress on the terminal, and TensorBoard for those who have it. Quiet when nobody looks."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from untwine.errors import UntwineError
+
+
+class Reporter:
+    """Is told of every step and every line of the log; says nothing by itself."""
+
+    def begin(self, pack: dict[str, Any], step: int, steps: int) -> None: ...
+
+    def step(self, step: int) -> None: ...
+
+    def log(self, entry: dict[str, Any]) -> None: ...
+
+
+class Bar(Reporter):
+    """A bar with steps a second, the time left and the current terms (mean over members)."""
+
+    def __init__(self, progress: Any):
+        self.progress = progress
+        self.task: Any = None
+
+    def begin(self, pack: dict[str, Any], step: int, steps: int) -> None:
+        count = len(pack["members"])
+        name = f"{count} member{'s' if count > 1 else ''}"
+        self.task = self.progress.add_task(name, total=steps, completed=step, terms="")
+
+    def step(self, step: int) -> None:
+        self.progress.update(self.task, completed=step)
+
+    def log(self, entry: dict[str, Any]) -> None:
+        living = [values for values in entry["members"].values() if "diverged" not in values]
+        dead = len(entry["members"]) - len(living)
+        terms = []
+        for name in living[0] if living else []:
+            values = [v[name] for v in living if v[name] is not None]
+            if values:
+                terms.append(f"{name} {sum(values) / len(values):.4g}")
+        text = "  ".join(terms) + (f"  [red]{dead} diverged[/red]" if dead else "")
+        self.progress.update(self.task, terms=text)
+
+
+class TensorBoard(Reporter):
+    """Writes every term of every member as a scalar."""
+
+    def __init__(self, path: Path):
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            raise UntwineError("TensorBoard is not installed: pip install 'untwine[tensorboard]'") from None
+        self.path, self.make = path, SummaryWriter
+        self.writers: dict[str, Any] = {}
+
+    def log(self, entry: dict[str, Any]) -> None:
+        for member, values in entry["members"].items():
+            if member not in self.writers:
+                self.writers[member] = self.make(str(self.path / member))
+            for name, value in values.items():
+                if value is not None:
+                    self.writers[member].add_scalar(name, value, entry["step"])
+
+    def close(self) -> None:
+        for writer in self.writers.values():
+            writer.close()
+
+
+class Several(Reporter):
+    def __init__(self, reporters: list[Reporter]):
+        self.reporters = reporters
+
+    def begin(self, pack: dict[str, Any], step: int, steps: int) -> None:
+        for reporter in self.reporters:
+            reporter.begin(pack, step, steps)
+
+    def step(self, step: int) -> None:
+        for reporter in self.reporters:
+            reporter.step(step)
+
+    def log(self, entry: dict[str, Any]) -> None:
+        for reporter in self.reporters:
+            reporter.log(entry)
+
+
+@contextlib.contextmanager
+def report(progress: bool | Reporter | None, tensorboard: Path | None) -> Iterator[Reporter]:
+    """A reporter for a run: the one given, or a bar if there is a terminal (or `progress=True`)."""
+    with contextlib.ExitStack() as stack:
+        reporters: list[Reporter] = []
+        if isinstance(progress, Reporter):
+            reporters.append(progress)
+        elif progress or (progress is None and sys.stderr.isatty()):
+            from rich.console import Console
+            from rich.progress import (
+                BarColumn,
+                MofNCompleteColumn,
+                Progress,
+                ProgressColumn,
+                Task,
+                TextColumn,
+                TimeRemainingColumn,
+            )
+            from rich.text import Text
+
+            class Speed(ProgressColumn):
+                def render(self, task: Task) -> Text:
+                    return Text(f"{task.speed:.1f} steps/s" if task.speed else "-- steps/s")
+
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Speed())
+            bar = Progress(
+                *columns, TimeRemainingColumn(), TextColumn("{task.fields[terms]}"), console=Console(stderr=True)
+            )
+            reporters.append(Bar(stack.enter_context(bar)))
+        if tensorboard is not None:
+            board = TensorBoard(tensorboard / "tensorboard")
+            stack.callback(board.close)
+            reporters.append(board)
+        yield Several(reporters)

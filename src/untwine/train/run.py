@@ -1,0 +1,265 @@
+"""The spec of a run: frozen, written to JSON and back, and the identity of its members."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from untwine import data
+from untwine.data import Dataset
+from untwine.errors import UntwineError, unknown
+from untwine.methods import methods
+from untwine.model import networks
+from untwine.model.info import Info
+from untwine.model.networks import Network
+from untwine.objective.core import Objective
+from untwine.objective.penalties import watchable
+from untwine.objective.schedules import Schedule, schedule
+from untwine.parts import Each, from_json, number, resolve, to_json
+from untwine.train.optimisers import optimisers
+
+# Fields that change what is written down, not what is trained.
+_SILENT = ("log_every", "watch")
+_SEEDS = ("seeds", "data_seeds")
+
+
+def digest(value: Any) -> str:
+    """A short hash of JSON data, independent of the order of keys.
+
+    >>> digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
+    True
+    """
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Member:
+    """One model of a run: its seeds, its own spec, and the hash of both."""
+
+    seed: int
+    data_seed: int
+    spec: dict[str, Any] = field(compare=False)
+
+    @property
+    def id(self) -> str:
+        own = {key: value for key, value in self.spec.items() if key not in _SILENT}
+        return digest([own, self.seed, self.data_seed])
+
+    @property
+    def name(self) -> str:
+        apart = "" if self.data_seed == self.seed else f"-data-{self.data_seed}"
+        return f"seed-{self.seed}{apart}"
+
+
+def parse_seeds(seeds: Any) -> tuple[int, ...]:
+    """Seeds from a list, a range, or text such as `"0-3,7"`.
+
+    >>> parse_seeds("0-3,7")
+    (0, 1, 2, 3, 7)
+    """
+    if isinstance(seeds, str):
+        found: list[int] = []
+        try:
+            for piece in seeds.replace(" ", "").split(","):
+                first, dash, last = piece.partition("-")
+                found += range(int(first), int(last) + 1) if dash else [int(first)]
+        except ValueError:
+            raise UntwineError(f"seeds are written as 0-9 or 0,1,5, not {seeds!r}") from None
+        seeds = found
+    if not isinstance(seeds, Sequence) or not seeds:
+        raise UntwineError(f"seeds are a list such as [0, 1, 2] or '0-9', not {seeds!r}")
+    for seed in seeds:
+        if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**62:
+            raise UntwineError(f"a seed is a whole number from 0, not {seed!r}")
+    return tuple(seeds)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What to train: a method on a dataset, with a network, for some seeds.
+
+    `method` is a name, an objective such as `uw.methods.jl1_vae(gamma=0.2)`, or JSON; `dataset` and
+    `network` likewise (`"auto"` is the network that suits the images). `seeds` has one number for each
+    member; `data_seeds` (order of data, and noise) are the same unless given. `sampling` is `"iid"`, with
+    replacement, or `"epochs"`, reshuffled, whose last batch is short. `watch` adds terms to the log.
+
+    >>> run = Run(method="beta_vae", dataset="synthetic_linear", seeds=[0, 1], steps=10)
+    >>> Run.from_json(run.to_json()) == run
+    True
+    """
+
+    method: Any
+    dataset: Any
+    network: Any = "auto"
+    latents: int = 10
+    seeds: Any = (0,)
+    data_seeds: Any = None
+    steps: int = 300_000
+    batch_size: int = 64
+    lr: Any = 1e-4
+    optimiser: Any = "adam"
+    sampling: str = "iid"
+    clip: float | None = None
+    precision: str = "float32"
+    log_every: int = 100
+    watch: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        def put(name: str, value: Any) -> None:
+            object.__setattr__(self, name, value)
+
+        put("_dataset", self.dataset if isinstance(self.dataset, Dataset) else None)
+        put("method", _method(self.method))
+        put("dataset", _named("dataset", self.dataset, data.datasets))
+        put("optimiser", _named("optimiser", self.optimiser, optimisers))
+        put("seeds", parse_seeds(list(self.seeds) if isinstance(self.seeds, range) else self.seeds))
+        if self.data_seeds is not None:
+            given = [self.data_seeds] * len(self.seeds) if isinstance(self.data_seeds, int) else self.data_seeds
+            put("data_seeds", parse_seeds(list(given) if isinstance(given, range) else given))
+            if len(self.data_seeds) != len(self.seeds):
+                raise UntwineError(f"{len(self.seeds)} seeds need as many data seeds, not {len(self.data_seeds)}")
+        put("lr", self.lr if isinstance(self.lr, Schedule) else number(self.lr))
+        put("watch", tuple(name.replace("-", "_") for name in self.watch))
+        if isinstance(self.network, str) and self.network == "auto":
+            put("network", networks.suited(self.make_dataset().shape).spec)
+        else:
+            put("network", _named("network", self.network, networks.networks))
+        self._check()
+
+    def _check(self) -> None:
+        for name in ("latents", "batch_size", "log_every", "steps"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise UntwineError(f"{name} must be a whole number, 1 or more, not {value!r}")
+        for name, allowed in (("sampling", ("iid", "epochs")), ("precision", ("float32", "bfloat16"))):
+            if getattr(self, name) not in allowed:
+                raise unknown(name, str(getattr(self, name)), allowed)
+        if self.clip is not None and not self.clip > 0:
+            raise UntwineError(f"clip must be positive, not {self.clip!r}")
+        for name in self.watch:
+            watchable(name)
+        for position, value in _each_paths(self.spec()):
+            if len(value) != len(self.seeds):
+                raise UntwineError(
+                    f"{position} has {len(value)} values and the run {len(self.seeds)} seeds: "
+                    "give one value for each member (seeds may repeat)"
+                )
+        ids = [member.id for member in self.members()]
+        if len(set(ids)) < len(ids):
+            raise UntwineError("two members of this run are the same: a seed repeats and nothing else differs")
+
+    # --- what it stands for ------------------------------------------------------------------------
+
+    def make_dataset(self) -> Dataset:
+        """The dataset, made once."""
+        if self.__dict__["_dataset"] is None:
+            object.__setattr__(self, "_dataset", data.build(self.dataset))
+        return self.__dict__["_dataset"]
+
+    def make_network(self) -> Network:
+        return networks.build(self.network)
+
+    def info(self) -> Info:
+        dataset = self.make_dataset()
+        return Info(self.latents, tuple(dataset.shape), len(dataset))
+
+    def members(self) -> list[Member]:
+        """The members, in the order of the seeds; each has its own values of what differs by member."""
+        spec = self.spec()
+        both = zip(self.seeds, self.data_seeds or self.seeds, strict=True)
+        return [Member(seed, data_seed, resolve(spec, i)) for i, (seed, data_seed) in enumerate(both)]
+
+    # --- JSON --------------------------------------------------------------------------------------
+
+    def spec(self) -> dict[str, Any]:
+        """Everything but the seeds, as JSON."""
+        whole = self.to_json()
+        return {key: value for key, value in whole.items() if key not in _SEEDS}
+
+    @property
+    def id(self) -> str:
+        """The identity: a hash of all that can change the result."""
+        return digest({key: value for key, value in self.to_json().items() if key not in _SILENT})
+
+    def to_json(self) -> dict[str, Any]:
+        return {f.name: to_json(getattr(self, f.name)) for f in dataclasses.fields(self)}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Run:
+        known = [f.name for f in dataclasses.fields(cls)]
+        for key in value:
+            if key not in known:
+                raise unknown("field of a run:", key, known)
+        for key in ("method", "dataset"):
+            if key not in value:
+                raise UntwineError(f"a run needs a {key}")
+        arguments = {key: from_json(item) if key in ("lr", "clip") else item for key, item in value.items()}
+        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in arguments.items()})
+
+    def replace(self, **changes: Any) -> Run:
+        """The same run with some fields changed."""
+        made = dataclasses.replace(self, **changes)
+        if "dataset" not in changes:
+            object.__setattr__(made, "_dataset", self.__dict__["_dataset"])
+        return made
+
+
+def objective(spec: dict[str, Any]) -> Objective:
+    """The objective of a (resolved) spec, with the terms that it watches."""
+    method = spec["method"]
+    if "objective" in method:
+        made = from_json(method["objective"])
+        if not isinstance(made, Objective):
+            raise UntwineError("the method of this run is not an objective")
+    else:
+        made = methods.call(method["name"], {k: from_json(v) for k, v in method.items() if k != "name"})
+    return made.watching({name: watchable(name) for name in spec.get("watch", ())})
+
+
+def learning_rate(spec: dict[str, Any]) -> Schedule:
+    return schedule(from_json(spec["lr"]))
+
+
+def _method(value: Any) -> dict[str, Any]:
+    if isinstance(value, Objective):
+        spec = getattr(value, "method", None)
+        return {"objective": to_json(value)} if spec is None else {k: to_json(v) for k, v in spec.items()}
+    if isinstance(value, Mapping) and "objective" in value:
+        return {"objective": to_json(from_json(value["objective"]))}
+    if isinstance(value, str | Mapping):
+        named = {"name": value} if isinstance(value, str) else dict(value)
+        if "name" not in named:
+            raise UntwineError(f"a method is {{'name': ..., ...}} or {{'objective': ...}}, not {sorted(named)}")
+        return _method(methods.call(named.pop("name"), {k: from_json(v) for k, v in named.items()}))
+    raise UntwineError(f"a method is a name, an Objective or JSON, not {value!r}")
+
+
+def _named(kind: str, value: Any, registry: Any) -> dict[str, Any]:
+    """A spec `{"name": ..., **arguments}` with every argument, from a name, an object or JSON."""
+    if hasattr(value, "spec"):
+        return dict(value.spec)
+    if isinstance(value, str):
+        value = {"name": value}
+    if not isinstance(value, Mapping) or "name" not in value:
+        raise UntwineError(f"a {kind} is a name or {{'name': ..., ...}}, not {value!r}")
+    name = registry[value["name"]].__name__
+    arguments = registry.complete(name, {k: v for k, v in value.items() if k != "name"})
+    return {"name": name, **{k: list(v) if isinstance(v, tuple) else v for k, v in arguments.items()}}
+
+
+def _each_paths(value: Any, path: str = "") -> list[tuple[str, list[float]]]:
+    if isinstance(value, Mapping):
+        if set(value) == {"each"}:
+            return [(path, value["each"])]
+        return [found for k, v in value.items() for found in _each_paths(v, f"{path}.{k}" if path else k)]
+    if isinstance(value, list):
+        return [found for i, v in enumerate(value) for found in _each_paths(v, f"{path}[{i}]")]
+    return []
+
+
+__all__ = ["Each", "Member", "Run", "digest", "learning_rate", "objective", "parse_seeds"]

@@ -1,0 +1,177 @@
+"""What every dataset must keep to. A new one needs a line in the table, and gets these tests for free."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import random
+import typing
+
+import numpy as np
+import pytest
+
+import untwine.datasets
+from untwine.data import Dataset, FactorSpace, build
+from untwine.errors import UntwineError
+
+# Arguments for forty small examples of each dataset.
+TABLE: dict[str, dict[str, typing.Any]] = {
+    "three_dots": {"size": 16, "positions": 8, "examples": 40},
+    "synthetic_linear": {"samples": 40, "levels": 9},
+    "synthetic_nonlinear": {"samples": 40, "levels": 9},
+    "images": {"source": (np.arange(40 * 64).reshape(40, 8, 8) % 251).astype(np.uint8)},
+}
+# The truth of these is continuous: an example lies near a state of the grid, not on it.
+CONTINUOUS = {"synthetic_linear", "synthetic_nonlinear"}
+# These cannot be made from their spec in this table: their data is an array in memory.
+FROM_ARRAYS = {"images"}
+
+NAMES = untwine.datasets.names()
+SEEDED = [name for name in NAMES if "seed" in inspect.signature(untwine.datasets.get(name)).parameters]
+
+
+def make(name: str, **more: typing.Any) -> Dataset:
+    return untwine.datasets.get(name)(**{**TABLE[name], **more})
+
+
+def labelled(name: str) -> Dataset:
+    data = make(name)
+    if data.factors is None:
+        pytest.skip(f"{name} has no factors")
+    return data
+
+
+def test_the_table_is_complete():
+    assert NAMES == sorted(TABLE)
+    assert CONTINUOUS | FROM_ARRAYS <= set(NAMES) and SEEDED
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_is_in_the_public_namespace(name):
+    assert getattr(untwine.datasets, name) is untwine.datasets.get(name)
+    assert untwine.datasets.get(name.replace("_", "-")) is untwine.datasets.get(name)
+    hints = typing.get_type_hints(untwine.datasets.get(name))
+    assert set(inspect.signature(untwine.datasets.get(name)).parameters) <= set(hints)
+    assert untwine.datasets.get(name).__doc__
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_shape_and_type_of_batches(name):
+    data = make(name)
+    assert len(data) == 40
+    batch = data.batch(np.array([3, 0, 3]))
+    assert batch.shape == (3, *data.shape) and np.array_equal(batch[0], batch[2])
+    assert len(data.shape) in (1, 3)
+    assert batch.dtype == data.dtype == (np.uint8 if len(data.shape) == 3 else np.float32)
+    assert data.batch(np.array([], dtype=np.int64)).shape == (0, *data.shape)
+    assert np.isfinite(data.examples()).all() and len(np.unique(data.examples(), axis=0)) > 20
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_examples_are_the_batches(name):
+    data = make(name)
+    table = data.examples()
+    assert np.array_equal(table, np.concatenate([data.batch([index]) for index in range(len(data))]))
+    assert table is data.examples() and table.nbytes == data.nbytes
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_observing_the_factors_of_an_example_gives_the_example(name):
+    data = labelled(name)
+    assert isinstance(data.factors, FactorSpace)
+    indices = np.arange(len(data))
+    factors = data.factors_of(indices)
+    assert factors.dtype == np.int64 and factors.shape == (len(data), len(data.factors))
+    data.factors.check(factors)
+    seen, examples = data.observe(factors), data.batch(indices)
+    assert seen.shape == examples.shape and seen.dtype == examples.dtype
+    if name in CONTINUOUS:
+        # Nearer to its own state than the examples are to each other.
+        spread = np.linalg.norm(examples - examples[::-1], axis=1).mean()
+        assert np.linalg.norm(seen - examples, axis=1).mean() < 0.3 * spread
+    else:
+        assert np.array_equal(seen, examples)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_factor_can_be_seen(name):
+    data = labelled(name)
+    middle = np.array([[size // 2 for size in data.factors.sizes]])
+    for column in range(len(data.factors)):
+        moved = middle.copy()
+        moved[0, column] = 0
+        assert not np.array_equal(data.observe(middle), data.observe(moved)), data.factors.names[column]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_spec_is_json_and_makes_it_again(name):
+    data = make(name)
+    spec = json.loads(json.dumps(data.spec))
+    assert spec == data.spec and spec["name"] == name
+    assert list(spec)[1:] == list(inspect.signature(untwine.datasets.get(name)).parameters)
+    if name in FROM_ARRAYS:
+        with pytest.raises(UntwineError, match="pass the array again"):
+            build(spec)
+        return
+    again = build(spec)
+    assert again.spec == data.spec and again.shape == data.shape and again.factors == data.factors
+    assert np.array_equal(again.examples(), data.examples())
+
+
+@pytest.mark.parametrize("name", SEEDED)
+def test_the_seed_decides_the_examples(name):
+    assert np.array_equal(make(name, seed=1).examples(), make(name, seed=1).examples())
+    assert not np.array_equal(make(name, seed=1).examples(), make(name, seed=2).examples())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_global_random_numbers_are_neither_used_nor_disturbed(name, monkeypatch):
+    expected = make(name).examples()
+    state = np.random.get_state()[1].copy()  # noqa: NPY002 - the old interface is what must not be used
+
+    def poisoned(*args: object, **kwargs: object) -> typing.NoReturn:
+        raise AssertionError("a random generator with state was used")
+
+    # Not random.getrandbits: beartype chooses by it which elements of a container it checks.
+    for module, function in (
+        (np.random, "default_rng"),
+        (np.random, "rand"),
+        (np.random, "random"),
+        (np.random, "randint"),
+        (np.random, "normal"),
+        (np.random, "uniform"),
+        (np.random, "permutation"),
+        (np.random, "choice"),
+        (random, "random"),
+        (random, "randint"),
+        (random, "shuffle"),
+    ):
+        monkeypatch.setattr(module, function, poisoned)
+    data = make(name)
+    assert np.array_equal(data.examples(), expected)
+    assert np.array_equal(np.random.get_state()[1], state)  # noqa: NPY002
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_errors(name):
+    data = make(name)
+    for indices in ([-1], [len(data)], [0.5]):
+        with pytest.raises(UntwineError):
+            data.batch(indices)
+    with pytest.raises(UntwineError, match="unknown argument"):
+        make(name, no_such_argument=1)
+    if data.factors is None:
+        with pytest.raises(UntwineError, match="no factors"):
+            data.observe([[0]])
+        with pytest.raises(UntwineError, match="no factors"):
+            data.factors_of([0])
+    else:
+        with pytest.raises(UntwineError, match=data.factors.names[0]):
+            data.observe([data.factors.sizes])
+        with pytest.raises(UntwineError, match=r"must be \[n,"):
+            data.observe([[0] * (len(data.factors) + 1)])
+
+
+def test_a_misspelt_name_gets_a_suggestion():
+    with pytest.raises(UntwineError, match="did you mean 'three_dots'"):
+        untwine.datasets.get("three_dotz")

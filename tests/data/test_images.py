@@ -1,0 +1,227 @@
+"""A user's own pictures and arrays: what is accepted, and what the errors say."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from untwine.data import build
+from untwine.datasets import images
+from untwine.errors import UntwineError
+
+
+def gradient(height: int, width: int) -> np.ndarray:
+    return np.linspace(0, 255, height * width).reshape(height, width).astype(np.uint8)
+
+
+def save(path: Path, array: np.ndarray, **options: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(array).save(path, **options)
+
+
+# --- folders ----------------------------------------------------------------------------------------
+
+
+def test_a_folder_is_read_in_sorted_order_with_its_subfolders(tmp_path):
+    for value, name in enumerate(["b/z.PNG", "a.png", "c.bmp", "b/a.tif", "d.gif", "e.webp"]):
+        save(
+            tmp_path / name,
+            np.full((8, 8), 10 * value, np.uint8),
+            **({"lossless": True} if "webp" in name else {}),
+        )
+    (tmp_path / "notes.txt").write_text("not a picture")
+    (tmp_path / "._a.png").write_bytes(b"what macOS leaves behind")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        data = images(tmp_path, size=8, channels=1)
+    assert data.shape == (1, 8, 8) and len(data) == 6 and data.factors is None
+    assert data.examples()[:, 0, 0, 0].tolist() == [10, 30, 0, 20, 40, 50]
+    assert data.batch([2]).dtype == np.uint8
+
+
+def test_a_folder_becomes_64_pixels_square(tmp_path):
+    save(tmp_path / "wide.png", np.full((100, 300), 77, np.uint8))
+    save(tmp_path / "small.jpg", np.full((10, 12), 77, np.uint8))
+    data = images(tmp_path)
+    assert data.shape == (1, 64, 64) and (data.examples() == 77).all()
+
+
+def test_the_centre_is_kept_and_shrinking_averages(tmp_path):
+    wide = np.zeros((16, 32), np.uint8)
+    wide[:, 8:24] = np.kron(gradient(4, 4), np.ones((4, 4), np.uint8))
+    wide[::2, 8:24] += 2 * (wide[::2, 8:24] < 250).astype(np.uint8)  # detail that only averaging sees
+    save(tmp_path / "wide.png", wide)
+    small = images(tmp_path, size=4).examples()[0, 0]
+    assert np.array_equal(small, np.floor(wide[:, 8:24].reshape(4, 4, 4, 4).mean((1, 3)) + 0.5))
+
+
+def test_grey_unless_one_picture_has_colour(tmp_path):
+    save(tmp_path / "a.png", gradient(8, 8))
+    assert images(tmp_path, size=8).shape == (1, 8, 8)
+    save(tmp_path / "b.png", np.dstack([gradient(8, 8), np.zeros((8, 8, 2), np.uint8)]))
+    data = images(tmp_path, size=8)
+    assert data.shape == (3, 8, 8)
+    assert (data.examples()[0] == gradient(8, 8)).all()  # grey in all three channels
+    assert np.array_equal(data.examples()[1, 0], gradient(8, 8)) and not data.examples()[1, 1:].any()
+    grey = images(tmp_path, size=8, channels=1).examples()
+    assert np.array_equal(grey[0, 0], gradient(8, 8))
+    assert np.abs(grey[1, 0] - 0.299 * gradient(8, 8)).max() <= 1
+
+
+def test_transparency_sixteen_bits_and_orientation(tmp_path):
+    save(tmp_path / "a.png", np.zeros((8, 8, 4), np.uint8))
+    assert (images(tmp_path, size=8).examples() == 255).all()
+    save(tmp_path / "a.png", (gradient(8, 8).astype(np.uint16) * 257))
+    assert np.array_equal(images(tmp_path, size=8).examples()[0, 0], gradient(8, 8))
+    turned = Image.fromarray(gradient(8, 8))
+    exif = turned.getexif()
+    exif[0x0112] = 3  # held upside down
+    turned.save(tmp_path / "a.png", exif=exif)
+    assert np.array_equal(images(tmp_path, size=8).examples()[0, 0], gradient(8, 8)[::-1, ::-1])
+
+
+def test_unreadable_pictures_are_named_and_left_out(tmp_path):
+    save(tmp_path / "good.png", gradient(8, 8))
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "broken.png").write_bytes((tmp_path / "good.png").read_bytes()[:60])
+    (tmp_path / "text.jpg").write_text("no picture")
+    with pytest.warns(UserWarning, match=r"left out 2 of 3 .*broken\.png.*text\.jpg"):
+        data = images(tmp_path, size=8)
+    assert len(data) == 1
+    (tmp_path / "good.png").unlink()
+    with pytest.raises(UntwineError, match=r"none of the 2 files .*text\.jpg"):
+        images(tmp_path)
+
+
+def test_paths_that_lead_nowhere(tmp_path):
+    with pytest.raises(UntwineError, match=r"no pictures in .*looked for \.png"):
+        images(tmp_path)
+    with pytest.raises(UntwineError, match=r"there is no .*missing"):
+        images(str(tmp_path / "missing"))
+    save(tmp_path / "one.png", gradient(8, 8))
+    with pytest.raises(UntwineError, match="single picture; give the folder"):
+        images(tmp_path / "one.png")
+    (tmp_path / "text.npy").write_text("no array")
+    with pytest.raises(UntwineError, match=r"cannot read .*text\.npy"):
+        images(tmp_path / "text.npy")
+
+
+def test_a_folder_and_a_file_can_be_built_again(tmp_path):
+    save(tmp_path / "folder" / "a.png", gradient(8, 8))
+    np.save(tmp_path / "a.npy", gradient(8, 8)[None])
+    for source in (tmp_path / "folder", tmp_path / "a.npy"):
+        data = images(source, size=8)
+        assert data.spec == {
+            "name": "images",
+            "source": str(source),
+            "size": 8,
+            "channels": None,
+            "factors": None,
+        }
+        assert np.array_equal(build(data.spec).examples(), data.examples())
+
+
+# --- arrays -----------------------------------------------------------------------------------------
+
+PIXELS = np.arange(5 * 6 * 7 * 3).reshape(5, 6, 7, 3).astype(np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("array", "expected"),
+    [
+        (PIXELS[..., 0], PIXELS[:, None, :, :, 0]),
+        (PIXELS, PIXELS.transpose(0, 3, 1, 2)),
+        (PIXELS.transpose(0, 3, 1, 2), PIXELS.transpose(0, 3, 1, 2)),
+        (PIXELS[..., :1], PIXELS[:, None, :, :, 0]),
+        (PIXELS[:, None, :, :, 0], PIXELS[:, None, :, :, 0]),
+        (PIXELS[:, :3], PIXELS[:, :3].transpose(0, 3, 1, 2)),  # both could be channels: the last axis is
+        (PIXELS / 255, PIXELS.transpose(0, 3, 1, 2)),
+        ((PIXELS / 255).astype(np.float32), PIXELS.transpose(0, 3, 1, 2)),
+        (PIXELS.astype(np.int64), PIXELS.transpose(0, 3, 1, 2)),
+        (PIXELS[..., 0] > 100, 255 * (PIXELS[:, None, :, :, 0] > 100)),
+        ((PIXELS[..., 0] > 100).astype(np.uint8), 255 * (PIXELS[:, None, :, :, 0] > 100)),
+        (np.zeros((2, 4, 4), np.uint8), np.zeros((2, 1, 4, 4))),
+    ],
+)
+def test_arrays_are_recognised(array, expected):
+    data = images(array)
+    assert data.batch(np.arange(len(array))).dtype == np.uint8
+    assert data.shape == expected.shape[1:] and np.array_equal(data.batch(np.arange(len(array))), expected)
+    assert data.nbytes == data.examples().nbytes
+
+
+def test_arrays_can_be_resized_and_recoloured():
+    square = np.kron(PIXELS[:, :4, :4], np.ones((1, 4, 4, 1), np.uint8))
+    assert np.array_equal(images(square, size=4).examples(), PIXELS[:, :4, :4].transpose(0, 3, 1, 2))
+    assert images(PIXELS, size=12).shape == (3, 12, 12)
+    assert images(PIXELS[..., 0], channels=3).shape == (3, 6, 7)
+    grey = images(PIXELS, channels=1).examples()[:, 0]
+    assert np.abs(grey - PIXELS @ [0.299, 0.587, 0.114]).max() <= 1
+
+
+def test_plain_vectors():
+    vectors = np.linspace(-5, 5, 12).reshape(4, 3)
+    data = images(vectors)
+    assert data.shape == (3,) and data.batch([1]).dtype == np.float32
+    assert np.allclose(data.examples(), vectors)
+    with pytest.raises(UntwineError, match="take no size or channels"):
+        images(vectors, size=8)
+
+
+def test_the_users_array_is_not_shared():
+    array = PIXELS[:, None, :, :, 0].copy()
+    data = images(array)
+    before = data.batch([0]).copy()
+    array[:] = 0
+    assert np.array_equal(data.batch([0]), before)
+
+
+def test_npz_files(tmp_path):
+    np.savez(tmp_path / "first.npz", other=PIXELS[..., 0], more=np.zeros(3))
+    np.savez(tmp_path / "named.npz", other=np.zeros(3), imgs=PIXELS[..., 1])
+    # As dSprites has it: a pickled key beside the pictures, which is never touched.
+    np.savez(tmp_path / "dsprites.npz", metadata=np.array({"a": 1}, dtype=object), images=PIXELS[..., 2])
+    for channel, name in enumerate(["first", "named", "dsprites"]):
+        assert np.array_equal(images(tmp_path / f"{name}.npz").examples()[:, 0], PIXELS[..., channel])
+
+
+def test_pickles_are_never_loaded(tmp_path):
+    np.save(tmp_path / "a.npy", np.array([{"a": 1}, None], dtype=object))
+    np.savez(tmp_path / "a.npz", np.array([{"a": 1}, None], dtype=object))
+    for name in ("a.npy", "a.npz"):
+        with pytest.raises(UntwineError, match="never loaded"):
+            images(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.full((2, 4, 4), np.nan), "NaN"),
+        (np.full((2, 3), np.inf), "infinite"),
+        (np.array([["a", "b"]], dtype=object), "holds object; it must hold numbers"),
+        (np.zeros(5), r"shape \[5\]; it must be \[n, height, width\]"),
+        (np.zeros((2, 4, 4, 5)), r"shape \[2, 4, 4, 5\]; it must be"),
+        (np.zeros((0, 4, 4)), "not empty"),
+        (np.full((2, 4, 4), 200.0), r"floats from 200 to 200; they must be in \[0, 1\]"),
+        (np.full((2, 4, 4), -0.5), r"must be in \[0, 1\]"),
+        (np.full((2, 4, 4), 256), "integers from 256 to 256"),
+        (np.full((2, 4, 4), -1), "integers from -1 to -1"),
+        (
+            np.zeros((2, 16), np.uint8),
+            r"make it float32 for plain vectors, or reshape it to \[n, height, width\]",
+        ),
+    ],
+)
+def test_arrays_that_make_no_sense_are_refused(array, message):
+    with pytest.raises(UntwineError, match=message):
+        images(array)
+
+
+@pytest.mark.parametrize("arguments", [{"size": 0}, {"channels": 2}, {"factors": [1]}, {"size": 8.0}])
+def test_settings_that_make_no_sense_are_refused(arguments):
+    with pytest.raises(UntwineError, match=next(iter(arguments))):
+        images(PIXELS, **arguments)
