@@ -203,5 +203,8 @@ def test_fixed_holds_one_factor_and_varies_the_others():
         values.add(int(rows[0, 2]))
     assert values == {0, 1, 2, 3, 4}
     assert np.array_equal(MIXED.fixed(9, 2, seed=2), MIXED.fixed(9, "x", seed=2))
+    # Neither the other factors' designs nor plain samples of the same seed repeat these rows.
+    for other in (MIXED.fixed(50, 1, seed=0), MIXED.sample(50, seed=0)):
+        assert not np.array_equal(MIXED.fixed(50, 2, seed=0)[:, 0], other[:, 0])
     rows = MIXED.fixed(36_000, 2, seed=0)
     assert chi_square(np.bincount(rows[:, 0] * 12 + rows[:, 1], minlength=36)) < 5

@@ -7,6 +7,7 @@ of it is ordinary torch code, so one reverse pass gives the gradients of any fun
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -35,7 +36,7 @@ class Trace:
 
     def then(self, layer: nn.Module) -> Trace:
         """The trace continued by one more layer."""
-        return Trace((*self.layers, layer), (*self.values, layer(self.values[-1])))
+        return Trace((*self.layers, layer), (*self.values, _apply(layer, self.values[-1])))
 
 
 def flatten(module: nn.Module) -> list[nn.Module]:
@@ -45,11 +46,16 @@ def flatten(module: nn.Module) -> list[nn.Module]:
     return [module]
 
 
+def _apply(layer: nn.Module, x: Tensor) -> Tensor:
+    """A layer's output; what works in place gets a copy, since a trace keeps its input (and jvp its tangent)."""
+    return layer(x.clone() if any(getattr(inner, "inplace", False) for inner in layer.modules()) else x)
+
+
 def trace(decoder: nn.Module, z: Float[Tensor, "batch latent"]) -> Trace:
     """Run a decoder and keep what the tangents need."""
     layers, values = flatten(decoder), [z]
     for layer in layers:
-        values.append(layer(values[-1]))
+        values.append(_apply(layer, values[-1]))
     return Trace(tuple(layers), tuple(values))
 
 
@@ -61,7 +67,8 @@ def _push(layers: Sequence[nn.Module], values: Sequence[Tensor], tangents: Tenso
         if known is not None:
             tangents = known(layer, x, y, tangents)
         else:
-            tangents = torch.func.vmap(lambda t, f=layer, x=x: torch.func.jvp(f, (x,), (t,))[1])(tangents)
+            f = functools.partial(_apply, layer)
+            tangents = torch.func.vmap(lambda t, f=f, x=x: torch.func.jvp(f, (x,), (t,))[1])(tangents)
     return tangents
 
 
@@ -173,10 +180,11 @@ def is_known(decoder: nn.Module) -> bool:
 
 
 def check(decoder: nn.Module, latents: int, tolerance: float = 1e-4) -> None:
-    """Refuse a decoder whose Jacobian has wrong gradients (in float64, against finite differences).
+    """Refuse a decoder whose Jacobian, or its gradients, are wrong (in float64, against finite differences).
 
     Reverse-over-forward differentiation is silently wrong for some layers (train-mode BatchNorm, LayerNorm
-    and InstanceNorm in torch 2.13), so a decoder with layers of its own is tried once before training.
+    and InstanceNorm in torch 2.13), and a layer that mixes the examples of a batch has no Jacobian for each
+    of them, so a decoder with layers of its own is tried once before training.
     """
     import copy
 
@@ -190,10 +198,16 @@ def check(decoder: nn.Module, latents: int, tolerance: float = 1e-4) -> None:
         return (columns * weights).sum()
 
     try:
+        wrong = _worst_column(decoder, latent)
         total = value()
         gradients = torch.autograd.grad(total, parameters, allow_unused=True, materialize_grads=True)
     except (RuntimeError, NotImplementedError) as error:
         raise UntwineError(f"the decoder's Jacobian cannot be differentiated: {error}") from None
+    if not wrong <= tolerance:
+        raise UntwineError(
+            f"this decoder's Jacobian is wrong (by {wrong:.2g} of its size): a layer mixes the examples of a batch, "
+            "as BatchNorm does in training, or changes its input in place"
+        )
     directions = [torch.linspace(1.0, 9.0, p.numel(), dtype=torch.float64).cos().reshape(p.shape) for p in parameters]
     exact = sum((g * d).sum().item() for g, d in zip(gradients, directions, strict=True))
     with torch.no_grad():
@@ -210,3 +224,18 @@ def check(decoder: nn.Module, latents: int, tolerance: float = 1e-4) -> None:
             f"({exact:.6g} by differentiation, {differences:.6g} by finite differences); "
             f"suspect among its layers: {', '.join(names)}. GroupNorm and all common activations are right."
         )
+
+
+def _worst_column(decoder: nn.Module, z: Float[Tensor, "batch latent"], eps: float = 1e-6) -> float:
+    """How far the Jacobian is from what the decoder does when one example moves alone, relative to its size."""
+    with torch.no_grad():
+        columns, direction = jacobian(decoder, z), torch.linspace(1.0, 3.0, z.shape[-1], dtype=z.dtype).cos()
+        expected, moved = [], []
+        for i in range(len(z)):
+            step = torch.zeros_like(z)
+            step[i] = eps * direction
+            moved.append((decoder(z + step) - decoder(z - step)) / (2 * eps))
+            expected.append(torch.zeros_like(moved[-1]))
+            expected[-1][i] = torch.tensordot(direction, columns[i], 1)
+        scale = max(1.0, torch.stack(moved).abs().max().item())
+        return (torch.stack(moved) - torch.stack(expected)).abs().max().item() / scale

@@ -102,8 +102,8 @@ class _Laplace(_Scaled):
 
 def _positive(scale: Any) -> float | Each:
     value = number(scale)
-    if min(value.values if isinstance(value, Each) else (value,)) <= 0:
-        raise UntwineError(f"a scale must be positive, not {scale}")
+    if not all(0 < one < math.inf for one in (value.values if isinstance(value, Each) else (value,))):
+        raise UntwineError(f"a scale must be positive and finite, not {scale}")
     return value
 
 

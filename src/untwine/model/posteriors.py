@@ -29,6 +29,10 @@ class Q:
         """The variance of each latent (the diagonal of the covariance)."""
         raise NotImplementedError
 
+    def spread(self) -> Float[Tensor, "latent batch latent"]:
+        """The columns of a square root of the covariance: directions in which the samples spread."""
+        raise NotImplementedError
+
     def closed_kl(self, prior: D.Distribution) -> Float[Tensor, " batch"] | None:
         """KL(q || prior) in closed form, or None where there is none."""
         return None
@@ -81,12 +85,17 @@ class DiagonalQ(Q):
     def variance(self) -> Float[Tensor, "batch latent"]:
         return self.log_variance.exp()
 
+    def spread(self) -> Float[Tensor, "latent batch latent"]:
+        return torch.diag_embed((0.5 * self.log_variance).exp()).movedim(-1, 0)
+
     def closed_kl(self, prior: D.Distribution) -> Float[Tensor, " batch"] | None:
         moments = _normal_moments(prior)
         if moments is not None:  # written out: stable in the log-variance, and quick
             loc, variance = moments
             ratio = self.log_variance - variance.log()
             return 0.5 * (ratio.exp() + (self.mean - loc).square() / variance - 1 - ratio).sum(-1)
+        if isinstance(prior, D.MultivariateNormal):
+            return FullQ(self.mean, torch.diag_embed((0.5 * self.log_variance).exp())).closed_kl(prior)
         try:
             return D.kl_divergence(self._distribution(), prior)
         except NotImplementedError:
@@ -126,6 +135,9 @@ class FullQ(Q):
 
     def variance(self) -> Float[Tensor, "batch latent"]:
         return self.factor.square().sum(-1)
+
+    def spread(self) -> Float[Tensor, "latent batch latent"]:
+        return self.factor.movedim(-1, 0)
 
     def closed_kl(self, prior: D.Distribution) -> Float[Tensor, " batch"] | None:
         # Written with Cholesky factors: torch's own multivariate normal KL fails under vmap.
@@ -180,6 +192,9 @@ class PointQ(Q):
 
     def variance(self) -> Float[Tensor, "batch latent"]:
         return torch.zeros_like(self.mean)
+
+    def spread(self) -> Float[Tensor, "latent batch latent"]:
+        return self.mean.new_zeros(self.mean.shape[-1], *self.mean.shape)
 
     def kl(self, prior: D.Distribution, z: Float[Tensor, "batch latent"] | None = None) -> Float[Tensor, " batch"]:
         raise UntwineError("a deterministic posterior has no KL to a prior: leave the 'kl' penalty out")

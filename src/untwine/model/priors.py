@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import torch
@@ -96,17 +97,21 @@ def _recipe(distribution: D.Distribution) -> dict[str, Any]:
             "mixture_distribution": _recipe(distribution.mixture_distribution),
             "component_distribution": _recipe(distribution.component_distribution),
         }
-    elif isinstance(distribution, D.MultivariateNormal):
-        arguments = {"loc": distribution.loc.tolist(), "scale_tril": distribution.scale_tril.tolist()}
-    elif isinstance(distribution, D.Categorical):
-        arguments = {"probs": distribution.probs.tolist()}
     else:
-        arguments = {
-            key: getattr(distribution, key).tolist()
-            for key in distribution.arg_constraints  # type: ignore[union-attr]
-            if key in distribution.__dict__
-        }
+        if isinstance(distribution, D.MultivariateNormal):
+            keys = ["loc", "scale_tril"]
+        elif isinstance(distribution, D.Categorical):
+            keys = ["probs"]
+        else:
+            accepted = inspect.signature(type(distribution)).parameters
+            keys = [key for key in distribution.arg_constraints if key in accepted]  # type: ignore[union-attr]
+        arguments = {key: _plain(getattr(distribution, key).tolist()) for key in keys}
     return {"distribution": name, "arguments": arguments}
+
+
+def _plain(value: Any) -> Any:
+    """Nested lists as tuples, which is what a file gives back."""
+    return tuple(_plain(item) for item in value) if isinstance(value, list) else value
 
 
 @part
@@ -133,6 +138,10 @@ def given(distribution: D.Distribution) -> Prior:
     recipe = _recipe(distribution)
     if recipe["distribution"] not in D.__all__:
         raise unknown("distribution", recipe["distribution"], D.__all__)
+    try:
+        _Given(recipe)()
+    except (AssertionError, TypeError, ValueError):
+        raise UntwineError(f"a prior cannot be made from the parameters of {distribution}") from None
     return Given(recipe)
 
 

@@ -86,6 +86,8 @@ class Penalty:
     __rmul__ = __mul__
 
     def __add__(self, other: Penalty) -> Penalty:
+        if self.watched or other.watched:
+            raise UntwineError("a penalty that is only watched cannot be part of a sum: give it a name of its own")
         mine = self.term.penalties if isinstance(self.term, Sum) and self.weight == Constant(1.0) else (self,)
         return Penalty(Sum((*mine, other)))
 
@@ -134,7 +136,7 @@ class Objective:
 
     likelihood: Likelihood
     posterior: Posterior
-    prior: Prior
+    prior: Prior | Any  # a torch distribution over the latents becomes `priors.given` of it
     penalties: Mapping[str, Penalty] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -149,6 +151,8 @@ class Objective:
                 raise UntwineError(f"penalty {name!r} must be a Penalty such as 4.0 * penalties.kl, not {penalty!r}")
             if name in ("loss", "reconstruction"):
                 raise UntwineError(f"a penalty cannot be called {name!r}: the log has a term of that name")
+            if name in ("part", "each"):
+                raise UntwineError(f"a penalty cannot be called {name!r}: the word has a meaning in a spec")
 
     def needs(self, info: Info) -> Needs:
         """All the noise that the penalties need, by `penalty/name`."""

@@ -99,12 +99,14 @@ class StochasticReconstruction(Term):
 
 @part
 class LinearisedReconstruction(Term):
-    """sum_j |c_j|^2 sigma_j^2 with the Jacobian's columns c_j at the mean (rolinek2019, Eq. S48)."""
+    """E|J eps|^2 with the Jacobian J at the mean and eps ~ q - mean (rolinek2019, Eq. 17).
+
+    For a diagonal posterior it is sum_j |c_j|^2 sigma_j^2 with J's columns c_j (Eq. S48).
+    """
 
     def value(self, passed: Pass) -> Float[Tensor, ""]:
-        columns = push(passed.decode(passed.q.mean), unit_tangents(passed.q.mean))
-        norms = columns.flatten(2).square().sum(-1).T  # [batch, latent]
-        return (norms * passed.q.variance()).sum(-1).mean()
+        columns = push(passed.decode(passed.q.mean), passed.q.spread())
+        return columns.flatten(2).square().sum((0, 2)).mean()
 
 
 deterministic_reconstruction = Penalty(DeterministicReconstruction())

@@ -20,7 +20,7 @@ class Schedule:
         raise NotImplementedError
 
     def __mul__(self, other: Any) -> Any:
-        if isinstance(other, Schedule | int | float):
+        if isinstance(other, Schedule | Each | int | float):
             return product(self, other)
         return NotImplemented
 
@@ -112,14 +112,20 @@ def constant(value: Number) -> Schedule:
     return schedule(value)
 
 
-def ramp(end: float | list | tuple | Each, steps: int, start: float | list | tuple | Each = 0.0) -> Schedule:
+def ramp(end: Number, steps: int, start: float | list | tuple | Each = 0.0) -> Schedule:
     """From `start` to `end` linearly over `steps` steps, then constant (rhodes2021, section 5.2).
+
+    An `end` that is a schedule itself is scaled by the ramp, from 0.
 
     >>> ramp(4.0, 100)([0, 50, 100, 1000])
     array([0., 2., 4., 4.])
     """
     if steps < 0:
         raise UntwineError(f"a ramp takes 0 steps or more, not {steps}")
+    if isinstance(end, Schedule):
+        if start != 0.0:
+            raise UntwineError("a ramp to a schedule starts from 0")
+        return end if steps == 0 else product(Ramp(1.0, int(steps)), end)
     return Constant(number(end)) if steps == 0 else Ramp(number(end), int(steps), number(start))
 
 

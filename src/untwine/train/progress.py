@@ -24,14 +24,14 @@ class Reporter:
 class Bar(Reporter):
     """A bar with steps a second, the time left and the current terms (mean over members)."""
 
-    def __init__(self, progress: Any):
-        self.progress = progress
+    def __init__(self, progress: Any, terms: Any):
+        self.progress, self.terms = progress, terms
         self.task: Any = None
 
     def begin(self, pack: dict[str, Any], step: int, steps: int) -> None:
         count = len(pack["members"])
         name = f"{count} member{'s' if count > 1 else ''}"
-        self.task = self.progress.add_task(name, total=steps, completed=step, terms="")
+        self.task = self.progress.add_task(name, total=steps, completed=step)
 
     def step(self, step: int) -> None:
         self.progress.update(self.task, completed=step)
@@ -44,8 +44,7 @@ class Bar(Reporter):
             values = [v[name] for v in living if v[name] is not None]
             if values:
                 terms.append(f"{name} {sum(values) / len(values):.4g}")
-        text = "  ".join(terms) + (f"  [red]{dead} diverged[/red]" if dead else "")
-        self.progress.update(self.task, terms=text)
+        self.terms.plain = "  ".join(terms) + (f"  ({dead} diverged)" if dead else "")
 
 
 class TensorBoard(Reporter):
@@ -90,6 +89,24 @@ class Several(Reporter):
 
 
 @contextlib.contextmanager
+def _bar() -> Iterator[Bar]:
+    from rich.console import Console, Group
+    from rich.live import Live
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
+    from rich.progress import TimeRemainingColumn as Left
+    from rich.text import Text
+
+    class Speed(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text(f"{task.speed:.1f} steps/s" if task.speed else "-- steps/s")
+
+    progress = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Speed(), Left())
+    terms = Text()  # a line of its own: it would squeeze the bar
+    with Live(Group(progress, terms), console=Console(stderr=True), refresh_per_second=4):
+        yield Bar(progress, terms)
+
+
+@contextlib.contextmanager
 def report(progress: bool | Reporter | None, tensorboard: Path | None) -> Iterator[Reporter]:
     """A reporter for a run: the one given, or a bar if there is a terminal (or `progress=True`)."""
     with contextlib.ExitStack() as stack:
@@ -97,27 +114,7 @@ def report(progress: bool | Reporter | None, tensorboard: Path | None) -> Iterat
         if isinstance(progress, Reporter):
             reporters.append(progress)
         elif progress or (progress is None and sys.stderr.isatty()):
-            from rich.console import Console
-            from rich.progress import (
-                BarColumn,
-                MofNCompleteColumn,
-                Progress,
-                ProgressColumn,
-                Task,
-                TextColumn,
-                TimeRemainingColumn,
-            )
-            from rich.text import Text
-
-            class Speed(ProgressColumn):
-                def render(self, task: Task) -> Text:
-                    return Text(f"{task.speed:.1f} steps/s" if task.speed else "-- steps/s")
-
-            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Speed())
-            bar = Progress(
-                *columns, TimeRemainingColumn(), TextColumn("{task.fields[terms]}"), console=Console(stderr=True)
-            )
-            reporters.append(Bar(stack.enter_context(bar)))
+            reporters.append(stack.enter_context(_bar()))
         if tensorboard is not None:
             board = TensorBoard(tensorboard / "tensorboard")
             stack.callback(board.close)
