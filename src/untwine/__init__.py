@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from untwine.methods.registry import method
     from untwine.model import likelihoods, networks, posteriors, priors
     from untwine.model.info import Info
+    from untwine.model.likelihoods import Likelihood
     from untwine.model.networks import network
     from untwine.model.vae import VAE
     from untwine.objective import penalties, schedules
@@ -47,6 +48,7 @@ _NAMES = {
     "dataset": "untwine.data",
     "method": "untwine.methods.registry",
     "Info": "untwine.model.info",
+    "Likelihood": "untwine.model.likelihoods",
     "network": "untwine.model.networks",
     "VAE": "untwine.model.vae",
     **dict.fromkeys(("Needs", "Objective", "Pass", "Penalty", "Term"), "untwine.objective.core"),
@@ -63,6 +65,7 @@ __all__ = [
     "Ensemble",
     "FactorSpace",
     "Info",
+    "Likelihood",
     "Needs",
     "Objective",
     "Pass",

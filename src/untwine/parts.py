@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, TypeAlias, TypeVar, dataclass_transform
 
 from untwine.errors import UntwineError, unknown
 
@@ -39,6 +39,10 @@ class Each:
     """One value for each member of a pack, in the order of the run's seeds."""
 
     values: tuple[float, ...]
+
+
+# What a weight may be once a method is called: a number, one for each member, or a schedule of the step.
+Number: TypeAlias = float | Each | Callable[..., Any]
 
 
 def each(*values: float) -> Each:

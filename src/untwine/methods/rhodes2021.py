@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import untwine as uw
 from untwine.methods.registry import method
+from untwine.parts import Number
 
 
 @method
 def jl1_vae(
-    beta: float = 4.0,
-    gamma: float = 0.1,
+    beta: Number = 4.0,
+    gamma: Number = 0.1,
     anneal: int = 100_000,
     columns: int | None = None,
     estimator: str = "exact",
     through: str = "both",
-    likelihood: str = "bernoulli",
+    likelihood: str | uw.Likelihood = "bernoulli",
 ) -> uw.Objective:
     """E[-log p(x|z) + gamma |J_g(z)|_1] + beta KL(q(z|x) || N(0, I)) (Rhodes & Lee 2021, Eq. 3, as a loss).
 
@@ -34,13 +35,13 @@ def jl1_vae(
 
 @method
 def jl2_vae(
-    beta: float = 4.0,
-    gamma: float = 0.1,
+    beta: Number = 4.0,
+    gamma: Number = 0.1,
     anneal: int = 100_000,
     columns: int | None = None,
     estimator: str = "exact",
     through: str = "both",
-    likelihood: str = "bernoulli",
+    likelihood: str | uw.Likelihood = "bernoulli",
 ) -> uw.Objective:
     """E[-log p(x|z) + gamma |J_g(z)|_2^2] + beta KL(q(z|x) || N(0, I)): the control (Rhodes & Lee 2021, Figure 7)."""
     return uw.Objective(

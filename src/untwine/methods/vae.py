@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import untwine as uw
 from untwine.methods.registry import method
+from untwine.parts import Number
 
 
 @method
-def ae(likelihood: str = "bernoulli") -> uw.Objective:
+def ae(likelihood: str | uw.Likelihood = "bernoulli") -> uw.Objective:
     """A plain autoencoder: E[-log p(x | h(x))], no noise and no prior (rolinek2019, section 5.1)."""
     return uw.Objective(
         likelihood=uw.likelihoods.named(likelihood),
@@ -17,7 +18,7 @@ def ae(likelihood: str = "bernoulli") -> uw.Objective:
 
 
 @method
-def vae(likelihood: str = "bernoulli") -> uw.Objective:
+def vae(likelihood: str | uw.Likelihood = "bernoulli") -> uw.Objective:
     """The negative ELBO, E[-log p(x|z)] + KL(q(z|x) || N(0, I)) (rhodes2021, Eq. 1; rolinek2019, Eq. 2)."""
     return uw.Objective(
         likelihood=uw.likelihoods.named(likelihood),
@@ -28,7 +29,7 @@ def vae(likelihood: str = "bernoulli") -> uw.Objective:
 
 
 @method
-def beta_vae(beta: float = 4.0, anneal: int = 0, likelihood: str = "bernoulli") -> uw.Objective:
+def beta_vae(beta: Number = 4.0, anneal: int = 0, likelihood: str | uw.Likelihood = "bernoulli") -> uw.Objective:
     """E[-log p(x|z)] + beta KL(q(z|x) || N(0, I)) (Higgins et al. 2017; mathieu2019, Eq. 2).
 
     beta rises linearly from 0 over `anneal` steps; rhodes2021 uses 100,000 in its Figure 4.

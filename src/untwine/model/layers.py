@@ -77,7 +77,7 @@ _RULES: dict[type[nn.Module], Rule] = {
     nn.Flatten: _shape,
     nn.Unflatten: _shape,
     nn.ReLU: lambda layer, x, y, t: t * (y > 0),
-    nn.LeakyReLU: lambda layer, x, y, t: t * torch.where(x > 0, 1.0, layer.negative_slope),
+    nn.LeakyReLU: lambda layer, x, y, t: torch.where(x > 0, t, layer.negative_slope * t),
     nn.Tanh: lambda layer, x, y, t: t * (1 - y * y),
     nn.Sigmoid: lambda layer, x, y, t: t * (y * (1 - y)),
 }

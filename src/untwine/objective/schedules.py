@@ -31,7 +31,7 @@ class Schedule:
         return 0
 
 
-Number: TypeAlias = "float | int | Each | Schedule | list | tuple"
+Number: TypeAlias = "float | int | Each | Schedule | list | tuple"  # as a person may write one
 
 
 @part
@@ -120,6 +120,10 @@ def ramp(end: Number, steps: int, start: float | list | tuple | Each = 0.0) -> S
     >>> ramp(4.0, 100)([0, 50, 100, 1000])
     array([0., 2., 4., 4.])
     """
+    if isinstance(end, Schedule):
+        if steps:
+            raise UntwineError("a weight that is a schedule already cannot be annealed too: set anneal=0")
+        return end
     if steps < 0:
         raise UntwineError(f"a ramp takes 0 steps or more, not {steps}")
     if isinstance(end, Schedule):

@@ -20,22 +20,9 @@ from untwine.model.info import Info
 from untwine.model.vae import VAE
 from untwine.train import checkpoint, folder
 from untwine.train.batches import scaled
+from untwine.train.devices import pick_device
 from untwine.train.pack import Stack, build
 from untwine.train.run import Member
-
-
-def pick_device(device: str | torch.device = "auto") -> torch.device:
-    """The device of a name; `auto` takes cuda, then mps, then the cpu."""
-    if str(device) == "auto":
-        device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    try:
-        made = torch.device(device)
-    except RuntimeError:
-        raise UntwineError(f"unknown device {str(device)!r}; use auto, cpu, cuda or mps") from None
-    ready = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if not ready.get(made.type, False):
-        raise UntwineError(f"device {str(device)!r} is not available here; use auto or cpu")
-    return made
 
 
 class Ensemble:
@@ -131,8 +118,7 @@ def load(path: str | Path, device: str = "auto") -> Ensemble:
         except (OSError, ValueError) as error:
             raise UntwineError(f"the weights of {entry['name']} cannot be used: {error}") from None
     info = Info(done[0]["spec"]["latents"], tuple(content["shape"]), content["data_size"])
-    members = [Member(entry["seed"], entry["data_seed"], entry["spec"]) for entry in done]
-    ensemble = Ensemble(members, info, states, pick_device(device))
+    ensemble = Ensemble([folder.to_member(entry) for entry in done], info, states, pick_device(device))
     log = path / "log.jsonl"
     if log.exists():
         ensemble.history = [json.loads(line) for line in log.read_text().splitlines() if line.endswith("}")]

@@ -65,6 +65,11 @@ def read(path: Path) -> dict[str, Any]:
     return content
 
 
+def to_member(entry: dict[str, Any]) -> Member:
+    """A member from its entry in `run.json`."""
+    return Member(entry["seed"], entry["data_seed"], entry["spec"], entry["name"])
+
+
 class Folder:
     """What is known of a run on disk. Every change is written at once, whole."""
 
@@ -104,9 +109,9 @@ class Folder:
         for member in members:
             if member.id in known:
                 continue
-            name = member.name if member.name not in names else f"{member.name}-{member.id[:8]}"
-            names.add(name)
-            entry = {"name": name, "id": member.id, "seed": member.seed, "data_seed": member.data_seed}
+            member = member.named(names)
+            names.add(member.name)
+            entry = {"name": member.name, "id": member.id, "seed": member.seed, "data_seed": member.data_seed}
             self.content["members"].append({**entry, "state": "waiting", "spec": member.spec})
         self.write()
 
@@ -117,8 +122,7 @@ class Folder:
         return next(entry for entry in self.content["members"] if entry["name"] == name)
 
     def member(self, name: str) -> Member:
-        entry = self.entry(name)
-        return Member(entry["seed"], entry["data_seed"], entry["spec"])
+        return to_member(self.entry(name))
 
     def packs(self, size: int | None) -> list[dict[str, Any]]:
         """Packs still to train: those planned earlier as they are, then new ones of waiting members."""

@@ -22,12 +22,13 @@ from untwine._version import __version__
 from untwine.errors import UntwineError
 from untwine.train import checkpoint
 from untwine.train.batches import Batches, Table
-from untwine.train.ensemble import Ensemble, load, pick_device
+from untwine.train.devices import check_precision, exact, pick_device
+from untwine.train.ensemble import Ensemble, load
 from untwine.train.folder import Folder, locked
 from untwine.train.optimisers import optimisers
 from untwine.train.pack import Pack
 from untwine.train.progress import Reporter, report
-from untwine.train.run import Member, Run
+from untwine.train.run import Member, Run, objective
 
 
 class Interrupted(UntwineError):
@@ -154,9 +155,10 @@ def fit(
     members train at once; `resident=False` streams data instead of keeping it on the device.
     """
     made = pick_device(device)
-    warn_about_ramps(run)
+    check_precision(run.precision, made)
+    _warn_about_ramps(run)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_exact(made))
+        stack.enter_context(exact(made))
         folder = None
         if out is not None:
             stack.enter_context(locked(Path(out)))
@@ -235,8 +237,6 @@ def _train(
             save()
 
     def log(entry: dict[str, Any]) -> None:
-        if folder is not None:
-            entry["members"] = dict(zip(pack["members"], entry["members"].values(), strict=True))
         entry = {"pack": pack["number"], **entry}
         history.append(entry)
         reporter.log(entry)
@@ -271,10 +271,8 @@ def _note_provenance(folder: Folder, pack: dict[str, Any], trainer: Trainer) -> 
     folder.write()
 
 
-def warn_about_ramps(run: Run) -> None:
+def _warn_about_ramps(run: Run) -> None:
     """A ramp that is longer than the run is nearly always a slip."""
-    from untwine.train.run import objective
-
     for name, penalty in objective(run.members()[0].spec).penalties.items():
         if penalty.weight.ends() > run.steps:
             warnings.warn(
@@ -282,21 +280,6 @@ def warn_about_ramps(run: Run) -> None:
                 f"{run.steps:,} steps (see the method's 'anneal')",
                 stacklevel=3,
             )
-
-
-@contextlib.contextmanager
-def _exact(device: torch.device) -> Iterator[None]:
-    """Repeatable kernels, and float32 that is float32."""
-    if device.type != "cuda":
-        yield
-        return
-    matmul = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = False
-    try:
-        with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
-            yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = matmul
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,21 +39,23 @@ def digest(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Member:
-    """One model of a run: its seeds, its own spec, and the hash of both."""
+    """One model of a run: its seeds, its own spec, the hash of both, and a name for people."""
 
     seed: int
     data_seed: int
     spec: dict[str, Any] = field(compare=False)
+    name: str = field(compare=False)
 
     @property
     def id(self) -> str:
         own = {key: value for key, value in self.spec.items() if key not in _SILENT}
         return digest([own, self.seed, self.data_seed])
 
-    @property
-    def name(self) -> str:
+    def named(self, taken: Iterable[str]) -> Member:
+        """The same member under a name that is not taken."""
         apart = "" if self.data_seed == self.seed else f"-data-{self.data_seed}"
-        return f"seed-{self.seed}{apart}"
+        name = f"seed-{self.seed}{apart}"
+        return dataclasses.replace(self, name=f"{name}-{self.id[:8]}" if name in taken else name)
 
 
 def parse_seeds(seeds: Any) -> tuple[int, ...]:
@@ -172,7 +174,11 @@ class Run:
         """The members, in the order of the seeds; each has its own values of what differs by member."""
         spec = self.spec()
         both = zip(self.seeds, self.data_seeds or self.seeds, strict=True)
-        return [Member(seed, data_seed, resolve(spec, i)) for i, (seed, data_seed) in enumerate(both)]
+        members: list[Member] = []
+        for i, (seed, data_seed) in enumerate(both):
+            member = Member(seed, data_seed, resolve(spec, i), "")
+            members.append(member.named([other.name for other in members]))
+        return members
 
     # --- JSON --------------------------------------------------------------------------------------
 

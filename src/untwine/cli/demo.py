@@ -1,0 +1,38 @@
+"""`untwine demo`: two methods on a small dataset, side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from untwine.cli import UsageError, flags, output
+from untwine.train.folder import FINISHED
+
+ABOUT = """Train two seeds of beta-VAE and two of JL1-VAE on small pictures of three dots, and compare them.
+
+It takes a few minutes on two CPU cores. Started again, it goes on where it was stopped.
+"""
+
+
+def demo(args: list[str]) -> None:
+    from untwine.experiments import demo
+
+    fields = [("demo", flags.arguments(demo.run, prefix=False)), flags.switch("json", flags.JSON)]
+    given = flags.parse("untwine demo", ABOUT, fields, args)
+    chosen = flags.values(given.demo)
+    if chosen["steps"] < 1:
+        raise UsageError(f"steps must be a whole number, 1 or more, not {chosen['steps']}")
+    before = _finished(demo.outcome(chosen["out"]))
+    found = demo.run(**chosen)
+    if given.json:
+        output.as_json({"out": str(chosen["out"]), "methods": found})
+        return
+    if before == _finished(found):
+        print("The demo was finished before; nothing was trained.")
+    rows = {f"{flags.hyphens(method)} {name}": m for method, members in found.items() for name, m in members.items()}
+    output.members(rows, terms=("reconstruction", "kl", "jacobian_l1"))
+    print("All in nats, lower is better; JL1-VAE trades a little of the first two for a sparser Jacobian.")
+    print(f"Results are in {chosen['out']}; in Python: untwine.load({str(demo.folder(chosen['out'], 'jl1_vae'))!r})")
+
+
+def _finished(found: dict[str, dict[str, Any]]) -> set[str]:
+    return {m["id"] for members in found.values() for m in members.values() if m["state"] in FINISHED}

@@ -1,0 +1,74 @@
+"""What `untwine train` does with a run: train what is left of it, and say what there is."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+from untwine.cli import output
+from untwine.errors import UntwineError
+
+
+def stored(path: Path) -> Any:
+    """The run of a folder with all its members: numbers that differ by member are gathered from them."""
+    from untwine.train import folder
+    from untwine.train.run import Run
+
+    content = folder.read(path)
+    entries = content["members"]
+    spec = _gather(content["run"], [entry["spec"] for entry in entries])
+    seeds = {key: [entry[key[:-1]] for entry in entries] for key in ("seeds", "data_seeds")}
+    return Run.from_json({**spec, **seeds})
+
+
+def _gather(spec: Any, members: list[Any]) -> Any:
+    if isinstance(spec, dict):
+        if set(spec) == {"each"}:
+            return {"each": members}
+        return {key: _gather(value, [member[key] for member in members]) for key, value in spec.items()}
+    if isinstance(spec, list):
+        return [_gather(value, [member[i] for member in members]) for i, value in enumerate(spec)]
+    return spec
+
+
+def fit(run: Any, out: Path, options: dict[str, Any], as_json: bool) -> None:
+    """Train what is left to train, then say what there is."""
+    from untwine.experiments import results
+    from untwine.train import loop
+    from untwine.train.folder import FINISHED
+
+    def finished() -> list[str]:
+        return [name for name, member in results.members(out).items() if member["state"] in FINISHED]
+
+    before = finished()
+    failure = None
+    warnings.filterwarnings("ignore", message=".* is left out")  # our table says so
+    try:
+        loop.fit(run, out, **options)
+    except loop.Interrupted:
+        raise
+    except UntwineError as error:
+        if {member["state"] for member in results.members(out).values()} != {"diverged"}:
+            raise
+        failure = UntwineError("every model diverged: try a smaller learning rate (--lr), or --clip 1")
+        failure.__cause__ = error
+    found = results.members(out)
+    trained = [name for name in finished() if name not in before]
+    if as_json:
+        output.as_json({"out": str(out), "trained": trained, "members": found})
+    else:
+        _say(out, found, trained)
+    if failure is not None:
+        raise failure
+
+
+def _say(out: Path, found: dict[str, Any], trained: list[str]) -> None:
+    if not trained:
+        print(f"Nothing to train: {out} is finished.")
+    elif len(trained) < len(found):
+        print(f"Trained {', '.join(trained)}; the others were there already.")
+    output.members(found)
+    print(f"Results are in {out}")
+    if any(member["state"] == "done" for member in found.values()):
+        print(f'Go on in Python: import untwine; ensemble = untwine.load("{out}")')

@@ -1,0 +1,385 @@
+"""The decoder's Jacobian: exact, sampled, in chunks, and its gradients."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.func import jacrev, vmap
+
+from untwine.errors import UntwineError
+from untwine.model import jacobian as J
+from untwine.model.layers import ACTIVATIONS, Linear, rule
+
+
+class Residual(nn.Module):
+    """A user's own layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.sin(self.inner(x)) * x.square().mean(-1, keepdim=True)
+
+
+class Doubling(nn.ReLU):
+    """A subclass of a known layer that does something else."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return 2 * super().forward(x)
+
+
+def dense(*middle: nn.Module) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(3, 8), *middle, nn.Linear(8, 4))
+
+
+def images(*middle: nn.Module) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(3, 32), nn.Unflatten(1, (2, 4, 4)), *middle)
+
+
+DECODERS = {
+    "every known layer": lambda: nn.Sequential(
+        *(nn.Linear(3, 32), nn.LeakyReLU(0.1), nn.Unflatten(1, (2, 4, 4)), nn.Conv2d(2, 4, 3, 1, 1), nn.Tanh()),
+        *(nn.ConvTranspose2d(4, 2, 4, 2, 1), nn.ReLU(), nn.Identity(), nn.Flatten(), nn.Linear(128, 5), nn.Sigmoid()),
+    ),
+    "nested": lambda: nn.Sequential(dense(nn.Sequential(nn.Tanh(), nn.Sequential())), nn.Sigmoid()),
+    **{name: lambda kind=kind: dense(kind()) for name, kind in ACTIVATIONS.items()},
+    "mish, selu, softmax": lambda: dense(nn.Mish(), nn.SELU(), nn.Softmax(-1)),
+    "group norm": lambda: dense(nn.GroupNorm(2, 8), nn.ELU()),
+    "group norm on images": lambda: images(nn.GroupNorm(2, 2), nn.SiLU(), nn.Conv2d(2, 1, 3)),
+    "layer norm": lambda: dense(nn.LayerNorm(8)),
+    "residual": lambda: dense(Residual(), nn.GELU(), Residual()),
+    "not a sequence": lambda: Whole(),
+    "subclass": lambda: dense(Doubling()),
+    "upsampling": lambda: images(nn.Upsample(scale_factor=2), nn.Conv2d(2, 3, 3, padding="same"), nn.Softplus()),
+    "circular padding": lambda: images(nn.Conv2d(2, 3, 3, 1, 1, padding_mode="circular")),
+    "dilated groups": lambda: images(nn.Conv2d(2, 4, 3, 2, 2, 2, 2), nn.ConvTranspose2d(4, 2, 3, 2, 1, 1, 2, True, 1)),
+    "dilated transpose": lambda: images(nn.ConvTranspose2d(2, 3, 3, 2, 1, 1, dilation=2)),
+    "flatten some": lambda: images(nn.Flatten(1, 2), nn.Conv1d(8, 3, 2)),
+    "flatten from 2": lambda: images(nn.Flatten(2), nn.Linear(16, 3)),
+    "in place": lambda: dense(nn.SiLU(inplace=True), nn.Tanh(), nn.LeakyReLU(0.5, inplace=True), nn.ELU(inplace=True)),
+    "in place, within": lambda: nn.Sequential(Whole(nn.SiLU(inplace=True)), nn.ELU(inplace=True), nn.Linear(4, 2)),
+}
+
+
+class Whole(nn.Module):
+    def __init__(self, act: nn.Module | None = None) -> None:
+        super().__init__()
+        self.first, self.act, self.last = nn.Linear(3, 8), act or nn.Tanh(), nn.Linear(8, 4)
+
+    def forward(self, z: torch.Tensor) -> torch.Tensor:
+        return self.last(self.act(self.first(z))) * z[:, :1]
+
+
+def make(name: str) -> nn.Module:
+    torch.manual_seed(0)
+    return DECODERS[name]()
+
+
+def points(count: int = 5, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(count, 3, generator=torch.Generator().manual_seed(1)).to(dtype)
+
+
+def reverse(decoder: nn.Module, z: torch.Tensor) -> torch.Tensor:
+    """The Jacobian by reverse mode, one example at a time: [batch, latent, *pixels]."""
+    decoder = copy.deepcopy(decoder)
+    for module in decoder.modules():
+        if hasattr(module, "inplace"):
+            module.inplace = False
+    return torch.stack([jacrev(lambda v: decoder(v[None])[0])(one) for one in z]).movedim(-1, 1)
+
+
+# --- values -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_exact_is_the_jacobian(name):
+    decoder, z = make(name), points()
+    kept = z.clone()
+    columns = J.jacobian(decoder, z)
+    expected = reverse(decoder, z)
+    assert columns.shape == expected.shape and expected.abs().max() > 1e-3
+    assert torch.allclose(columns, expected, rtol=1e-5, atol=1e-5 * expected.abs().max().item())
+    assert torch.equal(J.jacobian(decoder, z, chunk=1), columns) or torch.allclose(
+        J.jacobian(decoder, z, chunk=1), columns, rtol=1e-6, atol=1e-6
+    )
+    assert torch.equal(z, kept)
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_gradients_of_a_penalty_on_it(name):
+    """Against reverse over reverse, in float64. (LayerNorm: see `check`.)"""
+    decoder, z = make(name).double(), points(dtype=torch.float64).requires_grad_()
+    wanted = [z, *decoder.parameters()]
+    ours = torch.autograd.grad(J.jacobian(decoder, z).abs().sum(), wanted, allow_unused=True, materialize_grads=True)
+    plain = copy.deepcopy(decoder)
+    for module in plain.modules():
+        if hasattr(module, "inplace"):
+            module.inplace = False
+    columns = [torch.autograd.functional.jacobian(lambda v: plain(v[None])[0], one, create_graph=True) for one in z]
+    total = torch.stack(columns).abs().sum()
+    theirs = torch.autograd.grad(total, [z, *plain.parameters()], allow_unused=True, materialize_grads=True)
+    agree = all(torch.allclose(a, b, rtol=1e-9, atol=1e-9) for a, b in zip(ours, theirs, strict=True))
+    assert agree == (name != "layer norm")
+    assert max(g.abs().max() for g in theirs) > 1e-3
+
+
+def test_known_layers_share_the_pass_and_others_do_not_pass_for_known():
+    assert all(rule(layer) is not None for layer in J.flatten(make("every known layer")))
+    assert J.is_known(make("nested")) and J.is_known(nn.Sequential(Linear(3, 2)))
+    for name in ("residual", "subclass", "circular padding", "group norm", "flatten from 2"):
+        assert not J.is_known(make(name)), name
+
+
+def test_trace_is_the_pass():
+    decoder, z = make("every known layer"), points()
+    passed = J.trace(decoder, z)
+    assert torch.equal(passed.output, decoder(z)) and passed.values[0] is z
+    assert len(passed.values) == len(passed.layers) + 1 == 12
+    longer = passed.then(nn.Tanh())
+    assert torch.equal(longer.output, decoder(z).tanh()) and len(passed.layers) == 11
+
+
+def test_any_direction_can_be_pushed():
+    decoder, z = make("residual"), points()
+    directions = torch.randn(2, 5, 3, generator=torch.Generator().manual_seed(2))
+    expected = torch.einsum("cbl,blp->cbp", directions, reverse(decoder, z))
+    assert torch.allclose(J.push(J.trace(decoder, z), directions), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_under_vmap_as_in_a_loop():
+    """Members with their own weights, known and unknown layers."""
+    for name in ("every known layer", "residual", "group norm on images"):
+        members = [copy.deepcopy(make(name)) for _ in range(3)]
+        for index, member in enumerate(members):
+            for parameter in member.parameters():
+                parameter.data.mul_(1 + 0.1 * index)
+        stacked, _ = torch.func.stack_module_state(members)
+        z = torch.stack([points(), points() + 1, points() - 1])
+
+        class Call(nn.Module):
+            def __init__(self, inner: nn.Module) -> None:
+                super().__init__()
+                self.inner = inner
+
+            def forward(self, z: torch.Tensor) -> torch.Tensor:
+                return J.jacobian(self.inner, z)
+
+        call = Call(members[0])
+        together = vmap(
+            lambda p, z, call=call: torch.func.functional_call(call, {f"inner.{k}": v for k, v in p.items()}, (z,))
+        )(stacked, z)
+        singly = torch.stack([J.jacobian(member, one) for member, one in zip(members, z, strict=True)])
+        assert torch.allclose(together, singly, rtol=1e-5, atol=1e-6)
+
+
+# --- finite differences -----------------------------------------------------------------------------
+
+
+def test_finite_differences_are_noisier_than_the_exact_way():
+    """rhodes2021, 4.1: eps = 1e-3 in float32, both against float64."""
+    decoder, z = nn.Sequential(make("residual"), nn.Sigmoid()), points(20)
+    truth = J.jacobian(copy.deepcopy(decoder).double(), z.double())
+    exact = (J.jacobian(decoder, z).double() - truth).abs().max()
+    finite = (J.jacobian(decoder, z, "finite").double() - truth).abs().max()
+    assert finite > 10 * exact
+    assert finite < 1e-2  # but it is the same thing
+
+
+def test_finite_differences_converge_at_first_order_with_the_right_sign():
+    """The paper's (g(z) - g(z_i)) / eps has the sign of minus the Jacobian; norms do not see it, ours has it right."""
+    decoder, z = make("tanh").double(), points(dtype=torch.float64)
+    truth = reverse(decoder, z)
+    errors = [(J.jacobian(decoder, z, "finite", eps) - truth).abs().max().item() for eps in (1e-3, 1e-4, 1e-5)]
+    assert errors[0] / errors[1] == pytest.approx(10, rel=0.01) and errors[1] / errors[2] == pytest.approx(10, rel=0.01)
+    assert errors[2] < 1e-5
+
+
+def test_an_unknown_estimator_is_refused():
+    with pytest.raises(UntwineError, match="'exact' or 'finite'"):
+        J.jacobian(make("tanh"), points(), "sampled")
+
+
+# --- columns ----------------------------------------------------------------------------------------
+
+
+def test_choose_takes_each_subset_equally_often_and_never_twice_the_same():
+    orders = torch.tensor(list(itertools.permutations(range(5)))) / 5 + 0.1  # every order of five uniforms
+    for k in range(1, 6):
+        chosen = J.choose(orders, k)
+        assert all(len(set(row)) == k for row in chosen.tolist())
+        subsets = [tuple(sorted(row)) for row in chosen.tolist()]
+        expected = math.comb(5, k)
+        assert len(set(subsets)) == expected
+        assert {subsets.count(subset) for subset in set(subsets)} == {len(orders) // expected}
+
+
+def test_choose_depends_on_each_point_alone():
+    uniforms = torch.rand(6, 5, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(J.choose(uniforms, 2)[3:4], J.choose(uniforms[3:4], 2))
+
+
+def test_chosen_tangents_are_the_chosen_columns():
+    decoder, z = make("residual"), points()
+    chosen = torch.tensor([[2, 0], [1, 0], [0, 1], [2, 1], [0, 2]])
+    columns = J.push(J.trace(decoder, z), J.chosen_tangents(z, chosen))
+    whole = reverse(decoder, z)
+    for example, picks in enumerate(chosen.tolist()):
+        for place, latent in enumerate(picks):
+            assert torch.allclose(columns[place, example], whole[example, latent], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["every known layer", "residual"])
+@pytest.mark.parametrize("limit", [1, 4000, None])
+def test_chunks_with_recomputation_change_nothing(name, limit):
+    decoder, z = make(name).double(), points(dtype=torch.float64).requires_grad_()
+    wanted = [z, *decoder.parameters()]
+
+    def run(limit: int | None) -> tuple[torch.Tensor, ...]:
+        total = J.column_sum(J.trace(decoder, z), J.unit_tangents(z), lambda c: c.abs().pow(1.5).sum(), limit)
+        return total, *torch.autograd.grad(total, wanted, allow_unused=True, materialize_grads=True)
+
+    expected = J.jacobian(decoder, z).abs().pow(1.5).sum()
+    direct = torch.autograd.grad(expected, wanted, allow_unused=True, materialize_grads=True)
+    for ours, theirs in zip(run(limit), (expected, *direct), strict=True):
+        assert torch.allclose(ours, theirs, rtol=1e-10, atol=1e-12)
+
+
+def kept_bytes(function: object) -> int:
+    """Bytes that autograd keeps for the backward pass of what the function computes."""
+    total, seen = 0, set()
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        nonlocal total
+        if tensor.data_ptr() not in seen:
+            seen.add(tensor.data_ptr())
+            total += tensor.numel() * tensor.element_size()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        result = function()  # type: ignore[operator]
+    result.backward()
+    return total
+
+
+def test_recomputation_keeps_less():
+    torch.manual_seed(0)
+    decoder = nn.Sequential(nn.Linear(8, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 64))
+    passed = J.trace(decoder, torch.randn(50, 8))
+    tangents = J.unit_tangents(passed.values[0])
+
+    def run(limit: int) -> int:
+        passed = J.trace(decoder, torch.randn(50, 8))
+        return kept_bytes(lambda: J.column_sum(passed, tangents, lambda c: c.square().sum(), limit))
+
+    assert run(1) < run(1 << 40) / 5
+
+
+def test_recomputation_under_vmap(monkeypatch):
+    """What a pack on a GPU does when its tangents are too large."""
+    decoder = make("residual")
+    z = torch.stack([points(), points() + 1])
+    weights = {key: torch.stack((value, 1.1 * value)) for key, value in decoder.named_parameters()}
+
+    class Call(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = decoder
+
+        def forward(self, z: torch.Tensor) -> torch.Tensor:
+            return J.column_sum(J.trace(self.inner, z), J.unit_tangents(z), lambda c: c.abs().sum())
+
+    def gradients() -> list[torch.Tensor]:
+        leaves = {f"inner.{k}": v.detach().requires_grad_() for k, v in weights.items()}
+        values = vmap(lambda p, z: torch.func.functional_call(Call(), p, (z,)))(leaves, z)
+        wanted = list(leaves.values())
+        return [values, *torch.autograd.grad(values.sum(), wanted, allow_unused=True, materialize_grads=True)]
+
+    expected = gradients()
+    monkeypatch.setattr(J, "CHUNK_BYTES", 1)
+    for ours, theirs in zip(gradients(), expected, strict=True):
+        assert torch.allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+# --- precision --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["every known layer", "residual"])
+def test_tangents_stay_in_float32_under_autocast(name):
+    decoder, z = make(name), points(30)
+    with torch.autocast("cpu", torch.bfloat16):
+        passed = J.trace(decoder, z)
+        columns = J.push(passed, J.unit_tangents(z))
+        total = J.column_sum(passed, J.unit_tangents(z), lambda c: c.abs().sum())
+    assert passed.output.dtype == torch.bfloat16
+    assert columns.dtype == total.dtype == torch.float32
+    exact = J.jacobian(decoder, z).transpose(0, 1)
+    assert not torch.equal(columns, exact)  # the pass itself was rounded
+    assert (columns - exact).norm() < 0.05 * exact.norm()
+
+
+def test_tangents_of_float64_points_are_float64():
+    z = points(dtype=torch.float64)
+    assert J.unit_tangents(z).dtype == J.chosen_tangents(z, torch.zeros(5, 1, dtype=torch.int64)).dtype == torch.float64
+    assert J.unit_tangents(z.bfloat16()).dtype == torch.float32
+
+
+# --- the check of a user's decoder ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name in DECODERS if name != "layer norm"])
+def test_check_accepts_what_is_right(name):
+    decoder = make(name)
+    before = copy.deepcopy(decoder.state_dict())
+    J.check(decoder, 3)
+    assert all(torch.equal(before[key], value) for key, value in decoder.state_dict().items())
+    assert all(parameter.grad is None and parameter.dtype == torch.float32 for parameter in decoder.parameters())
+
+
+class Forgetful(nn.Module):
+    """A layer whose tangent forgets part of its dependence on the weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.tanh() * self.weight.detach() + self.weight
+
+
+class Overwriting(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.mul_(x)
+
+
+@pytest.mark.parametrize(
+    ("middle", "message"),
+    [
+        # In torch 2.13 reverse-over-forward is wrong for these two, and right for GroupNorm and RMSNorm.
+        ((nn.LayerNorm(8),), "wrong gradients in this version of torch .*LayerNorm"),
+        ((nn.Unflatten(1, (2, 4)), nn.InstanceNorm1d(2), nn.Flatten()), "wrong gradients .*InstanceNorm1d"),
+        # Moving every example by the same step moves nothing behind a BatchNorm: its "Jacobian" is zero.
+        ((nn.BatchNorm1d(8, track_running_stats=False),), "mixes the examples of a batch"),
+        ((nn.Tanh(), nn.BatchNorm1d(8, track_running_stats=False)), "mixes the examples of a batch"),
+        ((Forgetful(),), "wrong gradients .*Forgetful"),
+        ((Overwriting(),), "in place|inplace"),
+        ((nn.Dropout(),), "cannot be differentiated"),
+    ],
+)
+def test_check_refuses_what_is_wrong(middle, message):
+    torch.manual_seed(0)
+    with pytest.raises(UntwineError, match=message):
+        J.check(dense(*middle), 3)
+
+
+def test_check_accepts_normalisation_that_is_right():
+    torch.manual_seed(0)
+    J.check(dense(nn.RMSNorm(8)), 3)
+    J.check(dense(nn.BatchNorm1d(8)).eval(), 3)
+    with pytest.raises(UntwineError):  # the same layer in training
+        J.check(dense(nn.BatchNorm1d(8)).train(), 3)

@@ -1,0 +1,259 @@
+"""Packs: what a member becomes does not depend on its company."""
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from helpers import losses, same, tiny, weights
+from torch import nn
+
+import untwine as uw
+from untwine.train import checkpoint, devices, folder
+from untwine.train.batches import Batches, Table
+from untwine.train.pack import Pack
+
+CPU = torch.device("cpu")
+
+
+def dots(**changes: Any) -> uw.Run:
+    settings: dict[str, Any] = {"lr": 1e-4, "batch_size": 4, "latents": 10, "steps": 50, "log_every": 1}
+    settings |= {"method": uw.methods.jl1_vae(anneal=20, columns=1), "dataset": uw.datasets.three_dots(examples=200)}
+    return uw.Run(**(settings | changes))
+
+
+@pytest.mark.parametrize("batching", ["loop", "vmap"])
+def test_alone_or_in_a_pack_with_a_dense_network(batching: str) -> None:
+    pack = uw.fit(tiny(seeds=[0, 1, 2, 3], steps=50, log_every=1), batching=batching)
+    for seed in (0, 2):
+        alone = uw.fit(tiny(seeds=[seed], steps=50, log_every=1), batching=batching)
+        for term in ("loss", "reconstruction", "kl", "jacobian"):
+            np.testing.assert_allclose(
+                losses(pack, f"seed-{seed}", term), losses(alone, f"seed-{seed}", term), rtol=1e-5
+            )
+        for name, value in alone.member(0).state_dict().items():
+            torch.testing.assert_close(pack.member(seed).state_dict()[name], value, rtol=1e-5, atol=1e-6)
+    assert losses(pack, "seed-0") != losses(pack, "seed-2")
+
+
+def test_alone_or_in_a_pack_with_the_64_px_network() -> None:
+    pack, alone = uw.fit(dots(seeds=[0, 1, 2, 3])), uw.fit(dots(seeds=[2]))
+    for term in ("loss", "reconstruction", "kl", "jacobian"):
+        np.testing.assert_allclose(losses(pack, "seed-2", term), losses(alone, "seed-2", term), rtol=1e-5)
+    assert len(losses(alone, "seed-2")) == 50
+
+
+def test_loop_and_vmap_compute_the_same_step() -> None:
+    run = dots(seeds=[0, 1], method=uw.methods.jl1_vae(anneal=1))
+    results = []
+    for batching in ("loop", "vmap"):
+        pack = Pack(run.members(), run.info(), CPU, batching)
+        table = Table(run.make_dataset(), CPU)
+        inputs = next(iter(Batches(table, run.members(), run.info(), pack.noise, 4, "iid")(3, 4)))
+        results.append(pack.step(inputs.x, tuple(w[0] for w in pack.weights(np.arange(3, 4))), inputs.noise))
+    (terms, gradients), (terms2, gradients2) = results
+    torch.testing.assert_close(terms, terms2, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(gradients, gradients2, rtol=1e-3, atol=1e-5 * gradients.abs().max().item())
+
+
+def test_the_same_run_twice_is_bitwise_equal() -> None:
+    run = tiny(seeds=[0, 1])
+    assert same(uw.fit(run), uw.fit(run))
+    conv = dots(seeds=[0, 1], steps=5)
+    assert same(uw.fit(conv), uw.fit(conv))
+
+
+def test_numbers_by_member_train_as_if_alone() -> None:
+    together = uw.fit(tiny(uw.methods.beta_vae(beta=[0.1, 1.0, 10.0], anneal=4), seeds=[0, 0, 1], log_every=1))
+    for i, (beta, seed) in enumerate([(0.1, 0), (1.0, 0), (10.0, 1)]):
+        alone = uw.fit(tiny(uw.methods.beta_vae(beta=beta, anneal=4), seeds=[seed]))
+        for name, value in alone.member(0).state_dict().items():
+            torch.testing.assert_close(together.member(i).state_dict()[name], value, rtol=1e-5, atol=1e-6)
+
+
+def test_learning_rates_and_scales_by_member() -> None:
+    run = tiny(
+        uw.methods.vae(likelihood=uw.likelihoods.laplace([0.1, 1.0])), seeds=[0, 1], lr=[1e-3, uw.each(1e-2).values[0]]
+    )
+    together = uw.fit(run)
+    alone = uw.fit(tiny(uw.methods.vae(likelihood=uw.likelihoods.laplace(1.0)), seeds=[1], lr=1e-2))
+    for name, value in alone.member(0).state_dict().items():
+        torch.testing.assert_close(together.member(1).state_dict()[name], value, rtol=1e-5, atol=1e-6)
+
+
+def test_members_of_other_structure_are_refused() -> None:
+    a, b = tiny("vae").members()[0], tiny("ae", seeds=[1]).members()[0]
+    with pytest.raises(uw.UntwineError, match="differ in more than numbers"):
+        Pack([a, b], tiny().info(), CPU)
+
+
+def test_clipping_is_by_member() -> None:
+    run = tiny(clip=1e-3, optimiser="adagrad", seeds=[0, 1], steps=1, log_every=1)
+    pack = Pack(run.members(), run.info(), CPU)
+    inputs = next(iter(Batches(Table(run.make_dataset(), CPU), run.members(), run.info(), {}, 16, "iid")(0, 1)))
+    start = pack.parameters.clone()
+    _, gradients = pack.step(inputs.x, tuple(w[0] for w in pack.weights(np.arange(1))), inputs.noise)
+    clipped = gradients * (1e-3 / gradients.norm(dim=1, keepdim=True))
+    expected = start - 1e-3 * clipped / (clipped.abs() + 1e-10)  # AdaGrad's first step
+    trained = uw.fit(run)
+    for i in range(2):
+        flat = torch.cat([v.flatten() for v in trained.member(i).state_dict().values()])
+        torch.testing.assert_close(flat, expected[i], rtol=1e-3, atol=1e-6)
+    free = uw.fit(tiny(optimiser="adagrad", seeds=[0, 1], steps=3))
+    assert not same(free, uw.fit(tiny(optimiser="adagrad", seeds=[0, 1], steps=3, clip=1e-3)))
+    assert same(free, uw.fit(tiny(optimiser="adagrad", seeds=[0, 1], steps=3, clip=1e9)))
+
+
+@pytest.mark.parametrize("batching", ["loop", "vmap"])
+def test_a_diverging_member_stops_and_the_others_go_on(batching: str, tmp_path: Any) -> None:
+    """A huge weight from step 5 on makes one member's loss infinite; the other's numbers do not change."""
+    bad = uw.join([1.0, uw.ramp(uw.each(1e39, 1.0), 0)], [5])
+    run = tiny(uw.methods.beta_vae(beta=bad), seeds=[0, 1], log_every=2)
+    with pytest.warns(UserWarning, match="seed-0 diverged at step 5"):
+        both = uw.fit(run, tmp_path, batching=batching)
+    assert [member.name for member in both.members] == ["seed-1"]
+    fine = uw.join([1.0, uw.ramp(1.0, 0)], [5])
+    alone = uw.fit(tiny(uw.methods.beta_vae(beta=fine), seeds=[1], log_every=2), batching=batching)
+    assert {k: v.tolist() for k, v in weights(both).items()} == {k: v.tolist() for k, v in weights(alone).items()}
+
+    states = {entry["name"]: entry for entry in folder.read(tmp_path)["members"]}
+    assert (states["seed-0"]["state"], states["seed-0"]["steps"]) == ("diverged", 5)
+    assert states["seed-1"]["state"] == "done"
+    last = both.history[-1]["members"]["seed-0"]
+    assert last["diverged"] == 5
+    assert last["loss"] is None
+    assert both.history[0]["members"]["seed-0"]["loss"] is not None
+    kept = checkpoint.read_tensors(tmp_path / states["seed-0"]["file"])
+    assert all(value.isfinite().all() for value in kept.values())
+
+
+def test_all_members_diverged_is_an_error() -> None:
+    with (
+        pytest.raises(uw.UntwineError, match="every member diverged"),
+        pytest.warns(UserWarning, match="diverged at step 0"),
+    ):
+        uw.fit(tiny(uw.methods.beta_vae(beta=1e39)))
+
+
+BFLOAT16 = """
+import json, sys
+import untwine as uw
+for precision in ("float32", "bfloat16"):
+    run = uw.Run(method=uw.methods.jl1_vae(anneal=20, columns=1), dataset=uw.datasets.three_dots(examples=200),
+                 batch_size=4, steps=10, log_every=1, precision=precision)
+    ensemble = uw.fit(run, device="cpu")
+    terms = [entry["members"]["seed-0"] for entry in ensemble.history]
+    print(json.dumps([terms, str(next(ensemble.member(0).parameters()).dtype)]))
+"""
+
+
+def test_bfloat16_trains_close_to_float32() -> None:
+    """In a process of its own: on some virtual machines bfloat16 needs this variable, from the start."""
+    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
+    done = subprocess.run([sys.executable, "-c", BFLOAT16], env=environment, capture_output=True, text=True, check=True)
+    (full, _), (half, dtype) = (json.loads(line) for line in done.stdout.splitlines())
+    for term in ("loss", "kl", "jacobian"):
+        a, b = [t[term] for t in full], [t[term] for t in half]
+        np.testing.assert_allclose(a, b, rtol=2e-2)
+        assert a != b
+    assert dtype == "torch.float32"
+
+
+def test_a_precision_that_would_crash_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "_bfloat16_crashes", lambda: True)
+    with pytest.raises(uw.UntwineError, match="ONEDNN_MAX_CPU_ISA"):
+        uw.fit(tiny(precision="bfloat16"), device="cpu")
+
+
+def test_no_global_generator_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = uw.fit(tiny(seeds=[0, 1]))
+    torch.manual_seed(123)
+    before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+
+    def poison(*_: Any, **__: Any) -> Any:
+        raise AssertionError("a global random generator was used")
+
+    for module, names in (
+        (
+            torch,
+            ("rand", "randn", "randint", "randperm", "normal", "bernoulli", "rand_like", "randn_like"),
+        ),
+        (torch.Tensor, ("uniform_", "normal_", "random_", "bernoulli_", "exponential_")),
+        (np.random, ("rand", "randn", "random", "randint", "permutation", "shuffle", "choice", "normal", "uniform")),
+    ):
+        for name in names:
+            monkeypatch.setattr(module, name, poison)
+    assert same(uw.fit(tiny(seeds=[0, 1])), expected)
+    assert torch.equal(before[0], torch.get_rng_state())
+    assert (before[1] == np.random.get_state()[1]).all()  # noqa: NPY002
+
+
+class Residual(nn.Module):
+    """A user's decoder with layers that have no tangent rule."""
+
+    def __init__(self, latents: int, size: int) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(latents, 8), nn.Linear(8, 8)
+        self.norm, self.last = nn.GroupNorm(2, 8), nn.Linear(8, size)
+
+    def forward(self, z: torch.Tensor) -> torch.Tensor:
+        hidden = torch.nn.functional.gelu(self.first(z))
+        return self.last(self.norm(hidden + self.second(hidden)))
+
+
+@uw.network
+def residual_for_tests() -> Any:
+    """A network of a user's own."""
+    return lambda info, outputs: (nn.Linear(info.shape[0], outputs), Residual(info.latents, info.shape[0]))
+
+
+@uw.network
+def normalised_for_tests() -> Any:
+    """A network that a pack cannot train."""
+    return lambda info, outputs: (
+        nn.Linear(info.shape[0], outputs),
+        nn.Sequential(nn.Linear(info.latents, 8), nn.BatchNorm1d(8), nn.Linear(8, info.shape[0])),
+    )
+
+
+def test_a_network_of_the_users_own() -> None:
+    run = tiny(network="residual_for_tests", seeds=[0, 1, 2], steps=30, log_every=1)
+    pack, alone = uw.fit(run), uw.fit(run.replace(seeds=[1]))
+    np.testing.assert_allclose(losses(pack, "seed-1"), losses(alone, "seed-1"), rtol=1e-5)
+    assert same(uw.fit(run), pack)
+
+
+def test_running_statistics_are_refused() -> None:
+    with pytest.raises(uw.UntwineError, match="GroupNorm"):
+        uw.fit(tiny(network="normalised_for_tests"))
+
+
+def test_a_method_of_ten_lines_gets_everything() -> None:
+    @uw.part
+    class MeanSize(uw.Term):
+        """|E q| as a penalty: what a new paper costs."""
+
+        def value(self, passed: uw.Pass) -> torch.Tensor:
+            return passed.q.mean.abs().sum(1).mean()
+
+    @uw.method
+    def shrunk_vae(beta: float = 1.0, weight: float = 0.1) -> uw.Objective:
+        """A method of a user's own."""
+        return uw.Objective(
+            uw.likelihoods.squared_error,
+            uw.posteriors.diagonal_normal,
+            uw.priors.standard_normal,
+            {"kl": beta * uw.penalties.kl, "size": uw.ramp(weight, 5) * uw.Penalty(MeanSize())},
+        )
+
+    run = tiny(shrunk_vae(weight=[0.0, 10.0]), seeds=[0, 0], steps=40)
+    ensemble = uw.fit(run)
+    assert uw.Run.from_json(run.to_json()) == run
+    assert set(next(iter(ensemble.history[0]["members"].values()))) == {"loss", "reconstruction", "kl", "size"}
+    x = torch.from_numpy(run.make_dataset().batch(range(100)))
+    sizes = ensemble.encode(x).abs().mean((1, 2))
+    assert sizes[1] < sizes[0]

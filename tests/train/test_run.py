@@ -1,0 +1,114 @@
+"""The spec: strict, round-tripping, and the identity of members."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from helpers import tiny
+
+import untwine as uw
+from untwine.objective.schedules import Ramp
+from untwine.train.run import objective, parse_seeds
+
+
+@pytest.mark.parametrize("name", uw.methods.names())
+def test_every_method_round_trips_through_text(name: str) -> None:
+    run = tiny(name)
+    assert uw.Run.from_json(json.loads(json.dumps(run.to_json()))) == run
+
+
+def test_an_objective_without_a_name_round_trips() -> None:
+    sentence = uw.Objective(
+        likelihood=uw.likelihoods.laplace(0.1),
+        posterior=uw.posteriors.full_normal,
+        prior=uw.priors.given(torch.distributions.Independent(torch.distributions.StudentT(3.0 * torch.ones(3)), 1)),
+        penalties={"kl": uw.cyclic(uw.ramp(2.0, 5), 10) * uw.penalties.kl, "j": 0.5 * uw.penalties.jacobian(2)},
+    )
+    run = tiny(sentence)
+    again = uw.Run.from_json(json.loads(json.dumps(run.to_json())))
+    assert again == run
+    assert objective(again.members()[0].spec) == sentence
+
+
+def test_a_schedule_and_a_likelihood_as_arguments_round_trip() -> None:
+    run = tiny(uw.methods.beta_vae(beta=uw.join([0.0, uw.ramp(1.0, 10)], [5]), likelihood=uw.likelihoods.laplace(0.2)))
+    assert uw.Run.from_json(json.loads(json.dumps(run.to_json()))) == run
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"step": 10}, "did you mean 'steps'"),
+        ({"method": "beta_va"}, "did you mean 'beta_vae'"),
+        ({"method": {"name": "beta_vae", "betta": 1.0}}, "did you mean 'beta'"),
+        ({"method": {"objective": {"part": "Objectiv"}}}, "did you mean 'Objective'"),
+        ({"dataset": "three_dot"}, "did you mean 'three_dots'"),
+        ({"dataset": {"name": "three_dots", "sise": 3}}, "did you mean 'size'"),
+        ({"network": "mpl"}, "did you mean 'mlp'"),
+        ({"network": {"name": "mlp", "hiden": [3]}}, "did you mean 'hidden'"),
+        ({"optimiser": "adm"}, "did you mean 'adam'"),
+        ({"sampling": "epoch"}, "did you mean 'epochs'"),
+        ({"precision": "float16"}, "did you mean 'bfloat16'"),
+        ({"seeds": []}, "seeds are a list"),
+        ({"seeds": 3}, "seeds are a list"),
+        ({"seeds": [-1]}, "whole number from 0"),
+        ({"seeds": [0, 0]}, "the same"),
+        ({"data_seeds": [0, 1]}, "1 seeds need as many data seeds"),
+        ({"steps": 0}, "steps must be a whole number"),
+        ({"latents": 0}, "latents must be a whole number"),
+        ({"clip": -1.0}, "clip must be positive"),
+        ({"watch": ["jacobian_l3"]}, "did you mean 'jacobian_l"),
+    ],
+)
+def test_mistakes_are_refused_with_a_suggestion(change: dict, message: str) -> None:
+    with pytest.raises(uw.UntwineError, match=message):
+        uw.Run.from_json({**tiny().to_json(), **change})
+
+
+def test_the_identity_is_what_can_change_the_result() -> None:
+    run = tiny()
+    assert run.id == tiny(log_every=7, watch=("jacobian_l1",)).id
+    for change in ({"lr": 2e-3}, {"seeds": [1]}, {"steps": 21}, {"method": "vae"}, {"data_seeds": [5]}):
+        assert tiny(**change).id != run.id
+    member = tiny(seeds=[0, 1, 2]).members()[1]
+    assert member.id == tiny(seeds=[1]).members()[0].id
+    assert member.name == "seed-1"
+    assert tiny(seeds=[1], data_seeds=[4]).members()[0].name == "seed-1-data-4"
+
+
+@pytest.mark.parametrize("values", [[1.0, 4.0], (1, 4), np.array([1.0, 4.0]), torch.tensor([1.0, 4.0])])
+def test_numbers_by_member(values: object) -> None:
+    run = tiny(uw.methods.beta_vae(beta=values, anneal=10), seeds=[0, 1])
+    weights = [objective(member.spec).penalties["kl"].weight for member in run.members()]
+    assert weights == [Ramp(1.0, 10), Ramp(4.0, 10)]
+    assert run.members()[1].id == tiny(uw.methods.beta_vae(beta=4.0, anneal=10), seeds=[1]).members()[0].id
+    with pytest.raises(uw.UntwineError, match="2 values and the run 3 seeds"):
+        tiny(uw.methods.beta_vae(beta=values), seeds=[0, 1, 2])
+
+
+def test_a_seed_may_repeat_when_something_else_differs() -> None:
+    run = tiny(uw.methods.beta_vae(beta=[1.0, 4.0]), seeds=[0, 0])
+    assert len({member.id for member in run.members()}) == 2
+
+
+def test_seeds_as_text() -> None:
+    assert parse_seeds("3") == (3,)
+    assert parse_seeds("0-2, 5") == (0, 1, 2, 5)
+    with pytest.raises(uw.UntwineError, match="written as"):
+        parse_seeds("one")
+
+
+def test_the_network_suits_the_data() -> None:
+    def chosen(dataset: uw.Dataset) -> str:
+        return uw.Run(method="vae", dataset=dataset).network["name"]
+
+    assert chosen(uw.datasets.synthetic_linear(samples=5)) == "mlp"
+    assert chosen(uw.datasets.three_dots(examples=5)) == "rhodes64"
+    assert chosen(uw.datasets.three_dots(examples=5, size=16)) == "rhodes16"
+    assert chosen(uw.datasets.three_dots(examples=5, size=32)) == "conv"
+
+
+def test_a_run_is_frozen() -> None:
+    with pytest.raises(AttributeError):
+        tiny().steps = 3  # type: ignore[misc]
