@@ -73,7 +73,9 @@ def test_where_seed_purpose_step_and_index_go():
 
 
 def test_hashed_does_not_depend_on_the_process():
-    assert streams.hashed("posterior") == 0x136FFF00  # printf posterior | sha256sum, its first four bytes from last to first
+    assert (
+        streams.hashed("posterior") == 0x136FFF00
+    )  # printf posterior | sha256sum, its first four bytes from last to first
     assert len({streams.hashed(f"name {i}") for i in range(2000)}) == 2000
 
 
@@ -96,9 +98,7 @@ def test_filling_many_at_once_is_bitwise_the_same(kind, count):
     draw, seeds, steps = KINDS[kind], torch.tensor([5, 0, 2**40]), torch.arange(10, 27)
     whole = draw(seeds, steps, count)
     assert whole.shape == (17, 3, count)
-    singly = torch.stack(
-        [torch.stack([draw(seed[None], step[None], count)[0, 0] for seed in seeds]) for step in steps]
-    )
+    singly = torch.stack([torch.stack([draw(seed[None], step[None], count)[0, 0] for seed in seeds]) for step in steps])
     assert torch.equal(whole, singly)
     assert torch.equal(whole[..., : count // 2], draw(seeds, steps, count // 2))
 

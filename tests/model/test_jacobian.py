@@ -81,16 +81,21 @@ def make(name: str) -> nn.Module:
     return DECODERS[name]()
 
 
-def points(count: int = 5, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+def points(count: int = 3, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     return torch.randn(count, 3, generator=torch.Generator().manual_seed(1)).to(dtype)
 
 
-def reverse(decoder: nn.Module, z: torch.Tensor) -> torch.Tensor:
-    """The Jacobian by reverse mode, one example at a time: [batch, latent, *pixels]."""
+def out_of_place(decoder: nn.Module) -> nn.Module:
     decoder = copy.deepcopy(decoder)
     for module in decoder.modules():
         if hasattr(module, "inplace"):
             module.inplace = False
+    return decoder
+
+
+def reverse(decoder: nn.Module, z: torch.Tensor) -> torch.Tensor:
+    """The Jacobian by reverse mode, each example alone: [batch, latent, *pixels]."""
+    decoder = out_of_place(decoder)
     return torch.stack([jacrev(lambda v: decoder(v[None])[0])(one) for one in z]).movedim(-1, 1)
 
 
@@ -105,25 +110,22 @@ def test_exact_is_the_jacobian(name):
     expected = reverse(decoder, z)
     assert columns.shape == expected.shape and expected.abs().max() > 1e-3
     assert torch.allclose(columns, expected, rtol=1e-5, atol=1e-5 * expected.abs().max().item())
-    assert torch.equal(J.jacobian(decoder, z, chunk=1), columns) or torch.allclose(
-        J.jacobian(decoder, z, chunk=1), columns, rtol=1e-6, atol=1e-6
-    )
+    assert torch.allclose(J.jacobian(decoder, z, chunk=1), columns, rtol=1e-5, atol=1e-6)
     assert torch.equal(z, kept)
 
 
 @pytest.mark.parametrize("name", DECODERS)
 def test_gradients_of_a_penalty_on_it(name):
     """Against reverse over reverse, in float64. (LayerNorm: see `check`.)"""
-    decoder, z = make(name).double(), points(dtype=torch.float64).requires_grad_()
-    wanted = [z, *decoder.parameters()]
-    ours = torch.autograd.grad(J.jacobian(decoder, z).abs().sum(), wanted, allow_unused=True, materialize_grads=True)
-    plain = copy.deepcopy(decoder)
-    for module in plain.modules():
-        if hasattr(module, "inplace"):
-            module.inplace = False
-    columns = [torch.autograd.functional.jacobian(lambda v: plain(v[None])[0], one, create_graph=True) for one in z]
-    total = torch.stack(columns).abs().sum()
-    theirs = torch.autograd.grad(total, [z, *plain.parameters()], allow_unused=True, materialize_grads=True)
+    decoder, z = make(name).double(), points(2, torch.float64).requires_grad_()
+
+    def gradients(decoder: nn.Module, columns: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        wanted = [z, *decoder.parameters()]
+        return torch.autograd.grad(columns.abs().sum(), wanted, allow_unused=True, materialize_grads=True)
+
+    plain = out_of_place(decoder)
+    theirs = gradients(plain, vmap(jacrev(lambda v: plain(v[None])[0]))(z))
+    ours = gradients(decoder, J.jacobian(decoder, z))
     agree = all(torch.allclose(a, b, rtol=1e-9, atol=1e-9) for a, b in zip(ours, theirs, strict=True))
     assert agree == (name != "layer norm")
     assert max(g.abs().max() for g in theirs) > 1e-3
@@ -147,7 +149,7 @@ def test_trace_is_the_pass():
 
 def test_any_direction_can_be_pushed():
     decoder, z = make("residual"), points()
-    directions = torch.randn(2, 5, 3, generator=torch.Generator().manual_seed(2))
+    directions = torch.randn(2, 3, 3, generator=torch.Generator().manual_seed(2))
     expected = torch.einsum("cbl,blp->cbp", directions, reverse(decoder, z))
     assert torch.allclose(J.push(J.trace(decoder, z), directions), expected, rtol=1e-5, atol=1e-6)
 
@@ -226,7 +228,7 @@ def test_choose_depends_on_each_point_alone():
 
 def test_chosen_tangents_are_the_chosen_columns():
     decoder, z = make("residual"), points()
-    chosen = torch.tensor([[2, 0], [1, 0], [0, 1], [2, 1], [0, 2]])
+    chosen = torch.tensor([[2, 0], [1, 0], [2, 1]])
     columns = J.push(J.trace(decoder, z), J.chosen_tangents(z, chosen))
     whole = reverse(decoder, z)
     for example, picks in enumerate(chosen.tolist()):
@@ -270,11 +272,10 @@ def kept_bytes(function: object) -> int:
 def test_recomputation_keeps_less():
     torch.manual_seed(0)
     decoder = nn.Sequential(nn.Linear(8, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 64))
-    passed = J.trace(decoder, torch.randn(50, 8))
-    tangents = J.unit_tangents(passed.values[0])
+    z = torch.randn(50, 8)
 
     def run(limit: int) -> int:
-        passed = J.trace(decoder, torch.randn(50, 8))
+        passed, tangents = J.trace(decoder, z), J.unit_tangents(z)
         return kept_bytes(lambda: J.column_sum(passed, tangents, lambda c: c.square().sum(), limit))
 
     assert run(1) < run(1 << 40) / 5
@@ -312,7 +313,8 @@ def test_recomputation_under_vmap(monkeypatch):
 @pytest.mark.parametrize("name", ["every known layer", "residual"])
 def test_tangents_stay_in_float32_under_autocast(name):
     decoder, z = make(name), points(30)
-    with torch.autocast("cpu", torch.bfloat16):
+    # Without oneDNN: its bfloat16 kernels are an illegal instruction where AMX is announced but not allowed.
+    with torch.backends.mkldnn.flags(enabled=False), torch.autocast("cpu", torch.bfloat16):
         passed = J.trace(decoder, z)
         columns = J.push(passed, J.unit_tangents(z))
         total = J.column_sum(passed, J.unit_tangents(z), lambda c: c.abs().sum())
@@ -320,12 +322,12 @@ def test_tangents_stay_in_float32_under_autocast(name):
     assert columns.dtype == total.dtype == torch.float32
     exact = J.jacobian(decoder, z).transpose(0, 1)
     assert not torch.equal(columns, exact)  # the pass itself was rounded
-    assert (columns - exact).norm() < 0.05 * exact.norm()
+    assert (columns - exact).norm() < 0.15 * exact.norm()  # a few of the ReLUs' masks flip
 
 
 def test_tangents_of_float64_points_are_float64():
     z = points(dtype=torch.float64)
-    assert J.unit_tangents(z).dtype == J.chosen_tangents(z, torch.zeros(5, 1, dtype=torch.int64)).dtype == torch.float64
+    assert J.unit_tangents(z).dtype == J.chosen_tangents(z, torch.zeros(3, 1, dtype=torch.int64)).dtype == torch.float64
     assert J.unit_tangents(z.bfloat16()).dtype == torch.float32
 
 
@@ -339,6 +341,15 @@ def test_check_accepts_what_is_right(name):
     J.check(decoder, 3)
     assert all(torch.equal(before[key], value) for key, value in decoder.state_dict().items())
     assert all(parameter.grad is None and parameter.dtype == torch.float32 for parameter in decoder.parameters())
+
+
+def test_check_is_not_misled_by_the_kinks_of_many_relus():
+    """Finite differences jump where a step crosses one; there are 4000 of them here, and a wrong layer stands out."""
+    torch.manual_seed(0)
+    wide = [nn.Linear(3, 1000), nn.ReLU(), nn.Linear(1000, 3000), nn.ReLU()]
+    J.check(nn.Sequential(*wide, nn.GroupNorm(3, 3000), nn.Linear(3000, 4)), 3)
+    with pytest.raises(UntwineError, match="wrong gradients"):
+        J.check(nn.Sequential(*wide, nn.LayerNorm(3000), nn.Linear(3000, 4)), 3)
 
 
 class Forgetful(nn.Module):

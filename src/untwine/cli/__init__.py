@@ -99,11 +99,11 @@ def _say(text: str) -> None:
 
 @contextmanager
 def _our_warnings() -> Iterator[None]:
-    """Warnings of this package in one line each, and each of them once; those of others as ever."""
-    package, said = str(Path(__file__).parents[1]), set[str]()
+    """Warnings for users in one line each, and each of them once; those of torch and for developers as ever."""
+    said = set[str]()
 
     def show(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
-        if not (issubclass(category, UserWarning) and filename.startswith(package)):
+        if category is not UserWarning or "torch" in Path(filename).parts:
             old(message, category, filename, lineno, file, line)
         elif str(message) not in said:
             said.add(str(message))

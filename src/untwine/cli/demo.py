@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from untwine.cli import UsageError, flags, output
-from untwine.train.folder import FINISHED
 
 ABOUT = """Train two seeds of beta-VAE and two of JL1-VAE on small pictures of three dots, and compare them.
 
@@ -14,6 +14,9 @@ It takes a few minutes on two CPU cores. Started again, it goes on where it was 
 
 
 def demo(args: list[str]) -> None:
+    # On a machine that is busy with other things, threads that spin while they wait make it many times slower.
+    # It counts only before torch is loaded.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from untwine.experiments import demo
 
     fields = [("demo", flags.arguments(demo.run, prefix=False)), flags.switch("json", flags.JSON)]
@@ -35,4 +38,6 @@ def demo(args: list[str]) -> None:
 
 
 def _finished(found: dict[str, dict[str, Any]]) -> set[str]:
+    from untwine.train.folder import FINISHED
+
     return {m["id"] for members in found.values() for m in members.values() if m["state"] in FINISHED}

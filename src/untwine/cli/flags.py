@@ -42,12 +42,12 @@ def summary(function: Callable[..., Any]) -> str:
 
 
 def description(function: Callable[..., Any]) -> str:
-    """A docstring up to its example."""
-    return (inspect.getdoc(function) or "").partition(">>>")[0].strip()
+    """A docstring up to its list of arguments or its example."""
+    return re.split(r"^Args:|^>>>", inspect.getdoc(function) or "", maxsplit=1, flags=re.MULTILINE)[0].strip()
 
 
 def mention(function: Callable[..., Any], argument: str) -> str | None:
-    """What a docstring says of an argument: the sentences below its first line that have it in backticks.
+    """What a docstring says of an argument: under "Args:", or in sentences that have it in backticks.
 
     >>> def f(size): '''A square.
     ...
@@ -55,6 +55,11 @@ def mention(function: Callable[..., Any], argument: str) -> str | None:
     >>> mention(f, "size")
     'The side is `size` long.'
     """
+    listed = re.search(
+        rf"^Args:\n(?:    .*\n)*?    {argument}: (.*(?:\n {{5,}}.*)*)", inspect.getdoc(function) or "", re.M
+    )
+    if listed:
+        return " ".join(listed[1].split())
     _, _, body = description(function).partition("\n")
     sentences = re.split(r"(?<=\.)\s+|;\s+(?=`)", " ".join(body.split()))
     return " ".join(s for s in sentences if re.search(rf"`[^`]*\b{argument}\b[^`]*`", s)) or None

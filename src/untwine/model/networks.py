@@ -61,8 +61,8 @@ def build(spec: dict[str, Any]) -> Network:
 
 
 def suited(shape: tuple[int, ...]) -> Network:
-    """The default network for a shape: the paper's where it fits, else `conv`, or `mlp` for vectors."""
-    if len(shape) == 1:
+    """The default network for a shape: the paper's where it fits, else `conv`, or `mlp` where that does not."""
+    if len(shape) != 3 or shape[1] != shape[2] or not 16 <= shape[1] <= 256:
         return mlp()
     if shape[1:] == (64, 64):
         return rhodes64()

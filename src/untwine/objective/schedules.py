@@ -91,7 +91,7 @@ class Product(Schedule):
     second: Schedule
 
     def __call__(self, step: Any) -> np.ndarray:
-        return self.first(step) * self.second(step)
+        return np.asarray(self.first(step) * self.second(step))  # a product of 0-d arrays is a scalar
 
     def ends(self) -> int:
         ends = self.first.ends(), self.second.ends()
@@ -115,8 +115,6 @@ def constant(value: Number) -> Schedule:
 def ramp(end: Number, steps: int, start: float | list | tuple | Each = 0.0) -> Schedule:
     """From `start` to `end` linearly over `steps` steps, then constant (rhodes2021, section 5.2).
 
-    An `end` that is a schedule itself is scaled by the ramp, from 0.
-
     >>> ramp(4.0, 100)([0, 50, 100, 1000])
     array([0., 2., 4., 4.])
     """
@@ -126,10 +124,6 @@ def ramp(end: Number, steps: int, start: float | list | tuple | Each = 0.0) -> S
         return end
     if steps < 0:
         raise UntwineError(f"a ramp takes 0 steps or more, not {steps}")
-    if isinstance(end, Schedule):
-        if start != 0.0:
-            raise UntwineError("a ramp to a schedule starts from 0")
-        return end if steps == 0 else product(Ramp(1.0, int(steps)), end)
     return Constant(number(end)) if steps == 0 else Ramp(number(end), int(steps), number(start))
 
 

@@ -85,14 +85,13 @@ class Ensemble:
 
     def _codes(self, z: ArrayLike | Tensor) -> Tensor:
         found = (z if isinstance(z, Tensor) else torch.from_numpy(np.ascontiguousarray(z))).float()
-        if found.ndim == 2:
-            found = found[None].expand(len(self), *found.shape)
-        if found.ndim != 3 or found.shape[0] != len(self) or found.shape[2] != self.info.latents or not found.shape[1]:
+        whole = found[None].expand(len(self), *found.shape) if found.ndim == 2 else found
+        if whole.ndim != 3 or whole.shape[0] != len(self) or whole.shape[2] != self.info.latents or not whole.shape[1]:
             raise UntwineError(
                 f"codes must have shape [n, {self.info.latents}] or [{len(self)}, n, {self.info.latents}], "
                 f"not {list(found.shape)}"
             )
-        return found
+        return whole
 
 
 def _join(shape: tuple[int, ...]) -> str:

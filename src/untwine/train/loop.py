@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,8 +80,8 @@ class Trainer:
             count=torch.zeros(count, device=device),
         )
 
-    def train(self, log: Callable[[dict[str, Any]], None], after: Callable[[State], None]) -> None:
-        """All the steps that are left; `after` is called behind each, `log` every `log_every`."""
+    def steps(self) -> Iterator[dict[str, Any] | None]:
+        """All the steps that are left, one by one; every `log_every` steps with a line for the log."""
         state, run, pack = self.state, self.run, self.pack
         pack.parameters = state.parameters
         first, block = state.step, self.batches.block
@@ -96,9 +96,7 @@ class Trainer:
             known = state.alive.tolist() if pack.device.type == "cpu" else None
             terms, gradients = pack.step(inputs.x, tuple(w[place] for w in weights), inputs.noise, due, known)
             self._update(inputs.step, terms, gradients, rates[place])
-            if due:
-                log(self._entry(terms))
-            after(state)
+            yield self._entry(terms) if due else None
 
     @torch.no_grad()
     def _update(self, step: int, terms: Tensor, gradients: Tensor, rate: Tensor) -> None:
@@ -223,29 +221,27 @@ def _train(
             checkpoint.save(where, trainer.state.step, trainer.state.tensors(), about)
         saved = time.monotonic()
 
-    def after(state: State) -> None:
-        reporter.step(state.step)
-        if stop.is_set():
-            save()
-            kept = (
-                f"saved at step {state.step:,}; go on with: untwine train --resume {folder.path}"
-                if folder
-                else "nothing was saved: no folder was given"
-            )
-            raise Interrupted(f"interrupted; {kept}")
-        if where is not None and time.monotonic() - saved >= seconds:
-            save()
-
-    def log(entry: dict[str, Any]) -> None:
-        entry = {"pack": pack["number"], **entry}
-        history.append(entry)
-        reporter.log(entry)
-        if folder is not None:
-            folder.log(entry)
-
     with _signals() as stop:
         reporter.begin(pack, trainer.state.step, trainer.run.steps)
-        trainer.train(log, after)
+        for entry in trainer.steps():
+            if entry is not None:
+                entry = {"pack": pack["number"], **entry}
+                history.append(entry)
+                reporter.log(entry)
+                if folder is not None:
+                    folder.log(entry)
+            reporter.step(trainer.state.step)
+            if stop.is_set():
+                save()
+                raise Interrupted(_interrupted(folder, trainer.state.step))
+            if where is not None and time.monotonic() - saved >= seconds:
+                save()
+
+
+def _interrupted(folder: Folder | None, step: int) -> str:
+    if folder is None:
+        return "interrupted; nothing was saved: no folder was given"
+    return f"interrupted; saved at step {step:,}; go on with: untwine train --resume {folder.path}"
 
 
 def _note_provenance(folder: Folder, pack: dict[str, Any], trainer: Trainer) -> None:

@@ -174,7 +174,7 @@ class Pack(Stack):
             leaf = {k: v.detach().requires_grad_() for k, v in self.views(self.parameters).items()}
             out = vmap(lambda p, b, *a: self.call(p, b, terms, *a))(leaf, self.buffers, x, weights, noise)
             grads = _gradients(out[:, 0].sum(), leaf.values())
-            return out.detach(), torch.cat([g.flatten(1) for g in grads], 1)
+            return out.detach(), torch.cat([g.reshape(len(self), -1) for g in grads], 1)
         outs, rows = [], []
         for i in range(len(self)):
             if alive is not None and not alive[i]:

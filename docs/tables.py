@@ -1,0 +1,69 @@
+"""Write the tables of methods, penalties, networks and datasets into README.md, from the code itself.
+
+    python docs/tables.py          # rewrite README.md
+    python docs/tables.py --check  # exit 1 if it is out of date
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import untwine as uw
+from untwine.data import datasets
+from untwine.model.networks import networks
+from untwine.objective import penalties
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+def sentence(thing: Any) -> str:
+    """The first paragraph of a docstring, in one line."""
+    return " ".join((inspect.getdoc(thing) or "").split("\n\n")[0].split())
+
+
+def arguments(function: Callable[..., Any]) -> str:
+    shown = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        shown.append(name if parameter.default is parameter.empty else f"{name}={parameter.default!r}")
+    return ", ".join(f"`{one}`" for one in shown)
+
+
+def table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [heads, tuple("---" for _ in heads), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def tables() -> dict[str, str]:
+    methods = [(f"`{n}`", sentence(uw.methods.get(n)), arguments(uw.methods.get(n))) for n in uw.methods.names()]
+    nets = [(f"`{n}`", sentence(networks[n]), arguments(networks[n])) for n in networks.names()]
+    data = [(f"`{n}`", sentence(datasets[n]), arguments(datasets[n])) for n in datasets.names()]
+    terms = [(f"`{n}`", sentence(type(p.term))) for n, p in sorted(penalties.WATCHABLE.items())]
+    return {
+        "methods": table(("method", "loss", "arguments"), methods),
+        "datasets": table(("dataset", "what it is", "arguments"), data),
+        "networks": table(("network", "what it is", "arguments"), nets),
+        "terms": table(("term", "what it measures"), terms),
+    }
+
+
+def filled(text: str) -> str:
+    """The text with every `<!-- table: NAME -->` block made anew."""
+    for name, content in tables().items():
+        block = f"<!-- table: {name} -->\n{content}\n<!-- end -->"
+        text, found = re.subn(rf"<!-- table: {name} -->.*?<!-- end -->", lambda _, b=block: b, text, flags=re.DOTALL)
+        if found != 1:
+            raise SystemExit(f"README.md has no place for the table of {name}")
+    return text
+
+
+if __name__ == "__main__":
+    old = README.read_text()
+    new = filled(old)
+    if "--check" in sys.argv and new != old:
+        sys.exit("README.md is out of date: run 'make docs'")
+    README.write_text(new)

@@ -1,0 +1,81 @@
+"""What every likelihood must keep to. A new name needs a line in the table, and gets these tests for free."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+from torch import distributions as D
+
+from untwine.model import likelihoods
+from untwine.model.info import Info
+from untwine.model.jacobian import check
+from untwine.parts import from_json, is_part, to_json
+
+# What torch calls it, and what the loss leaves out for each element.
+TABLE: dict[str, tuple[Callable[[Tensor], D.Distribution], float]] = {
+    "bernoulli": (lambda out: D.Bernoulli(logits=out, validate_args=False), 0.0),
+    "squared_error": (lambda out: D.Normal(out, 0.5**0.5), 0.5 * math.log(math.pi)),
+    "gaussian": (lambda out: D.Normal(out, 1.0), 0.0),
+    "learned_gaussian": (lambda out: D.Normal(out, 1.0), 0.0),
+    "laplace": (lambda out: D.Laplace(out, 1.0), 0.0),
+}
+SHAPES = [(6,), (2, 4, 3)]
+
+
+def example(shape: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(5, *shape, generator=generator).double(), torch.rand(5, *shape, generator=generator).double()
+
+
+def test_the_table_is_complete():
+    assert sorted(likelihoods._NAMED) == sorted(TABLE)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", TABLE)
+def test_the_loss_is_minus_the_log_density_of_each_example(name, shape):
+    """In nats, summed over elements, one number for each example."""
+    built = likelihoods.named(name).build(Info(2, shape)).double()
+    out, x = example(shape)
+    distribution, left_out = TABLE[name]
+    expected = -distribution(out).log_prob(x).flatten(1).sum(1) - left_out * x[0].numel()
+    assert torch.allclose(built.loss(out, x), expected, rtol=1e-6)
+    assert torch.allclose(built.mean(out), distribution(out).mean)
+    assert torch.allclose(built.loss(out[1:2], x[1:2]), expected[1:2], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_the_loss_is_that_of_the_mean(name):
+    built = likelihoods.named(name).build(Info(2, (6,))).double()
+    out, x = example((6,))
+    out.requires_grad_()
+    by_output, by_mean = built.loss(out, x).sum(), built.loss_of_mean(built.mean(out), x).sum()
+    assert torch.allclose(by_output, by_mean)
+    slopes = [torch.autograd.grad(value, out)[0] for value in (by_output, by_mean)]
+    assert torch.allclose(*slopes) and slopes[0].abs().max() > 0
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_the_best_mean_is_the_example(name):
+    built = likelihoods.named(name).build(Info(2, (6,))).double()
+    _, x = example((6,))
+    for other in (x + 0.1 * (x < 0.5), x - 0.1 * (x >= 0.5)):
+        assert (built.loss_of_mean(x, x) < built.loss_of_mean(other, x)).all()
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_the_mean_is_a_layer_that_a_jacobian_can_pass(name):
+    check(torch.nn.Sequential(torch.nn.Linear(3, 6), likelihoods.named(name).build(Info(3, (6,))).mean), 3)
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_it_is_a_part_with_a_json_form(name):
+    part = likelihoods.named(name)
+    assert is_part(part) and isinstance(part, likelihoods.Likelihood)
+    assert from_json(json.loads(json.dumps(to_json(part)))) == part
+    assert likelihoods.named(name.replace("_", "-")) == part == likelihoods.named(part)

@@ -1,0 +1,224 @@
+"""The penalties on the Jacobian, and the parts of the reconstruction that it explains."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import untwine as uw
+from untwine.errors import UntwineError
+from untwine.model import jacobian as tangents
+from untwine.model.info import Info
+from untwine.model.layers import Linear
+from untwine.model.networks import Network
+from untwine.model.vae import VAE, create
+from untwine.objective.core import Penalty, at_step, evaluate
+from untwine.objective.penalties import (
+    deterministic_reconstruction,
+    jacobian,
+    linearised_reconstruction,
+    stochastic_reconstruction,
+)
+
+INFO = Info(latents=4, shape=(6,))
+
+
+def model(network: Network | None = None, likelihood=uw.likelihoods.bernoulli, posterior=uw.posteriors.diagonal_normal):
+    network = network or uw.networks.mlp((7,), activation="softplus")
+    return create(INFO, network, likelihood, posterior, uw.priors.standard_normal).double()
+
+
+def batch(count: int) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.rand(count, 6, generator=generator).double()
+    return x, torch.randn(count, 4, generator=generator).double()
+
+
+def term(vae: VAE, penalty: Penalty, x: Tensor, eps: Tensor, **noise: Tensor) -> Tensor:
+    named = {f"p/{key}": value for key, value in noise.items()}
+    return evaluate(vae, at_step({"p": penalty}, 0), x, {"posterior": eps, **named})["p"]
+
+
+def gradients(vae: VAE, value: Tensor) -> list[Tensor]:
+    return list(torch.autograd.grad(value, list(vae.parameters()), allow_unused=True, materialize_grads=True))
+
+
+def whole(vae: VAE, x: Tensor, eps: Tensor) -> Tensor:
+    """The Jacobian of the mean image at the sampled z, by reverse mode."""
+    z = vae.posterior(x).sample(eps)
+    return torch.func.vmap(torch.func.jacrev(lambda v: vae.decode(v[None])[0]))(z)
+
+
+# --- the norm ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("likelihood", [uw.likelihoods.bernoulli, uw.likelihoods.squared_error])
+@pytest.mark.parametrize("p", [1, 2])
+def test_the_norm_and_its_gradient(p, likelihood):
+    """Sum over latents and pixels, mean over the batch (Eq. 3); through z to the encoder as well."""
+    vae, (x, eps) = model(likelihood=likelihood), batch(3)
+    value = term(vae, jacobian(p), x, eps)
+    expected = whole(vae, x, eps).abs().pow(p).sum() / 3
+    assert torch.allclose(value, expected)
+    found = gradients(vae, value)
+    for ours, theirs in zip(found, gradients(vae, expected), strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-10)
+    assert found[0].abs().max() > 1e-6
+
+
+def test_through_decoder_holds_z_fixed():
+    vae, (x, eps) = model(), batch(3)
+    both, decoder = (term(vae, jacobian(1, through=through), x, eps) for through in ("both", "decoder"))
+    assert torch.allclose(both, decoder)
+    names = [name for name, _ in vae.named_parameters()]
+    grad_both, grad_decoder = gradients(vae, both), gradients(vae, decoder)
+    for name, a, b in zip(names, grad_both, grad_decoder, strict=True):
+        if name.startswith("encoder"):
+            assert b.abs().max() == 0 < a.abs().max(), name
+        else:
+            assert torch.allclose(a, b) and a.abs().max() > 0, name
+
+
+@pytest.mark.parametrize("through", ["both", "decoder"])
+@pytest.mark.parametrize("p", [1, 2])
+def test_the_finite_estimator(p, through):
+    """One-sided differences, written out; its gradient too."""
+    vae, (x, eps) = model(), batch(3)
+    value = term(vae, jacobian(p, "finite", through=through, eps=1e-3), x, eps)
+    z = vae.posterior(x).sample(eps)
+    z = z.detach() if through == "decoder" else z
+    steps = [(vae.decode(z + 1e-3 * torch.eye(4).double()[j]) - vae.decode(z)) / 1e-3 for j in range(4)]
+    expected = sum(step.abs().pow(p).sum() for step in steps) / 3
+    assert torch.allclose(value, expected)
+    for ours, theirs in zip(gradients(vae, value), gradients(vae, expected), strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-9)
+    assert abs(value.item() / term(vae, jacobian(p), x, eps).item() - 1) < 1e-2
+
+
+def test_chunks_do_not_change_the_penalty(monkeypatch):
+    vae, (x, eps) = model(), batch(3)
+    value = term(vae, jacobian(1), x, eps)
+    expected = gradients(vae, value)
+    monkeypatch.setattr(tangents, "CHUNK_BYTES", 1)
+    again = term(vae, jacobian(1), x, eps)
+    assert torch.allclose(value, again)
+    for ours, theirs in zip(gradients(vae, again), expected, strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-12)
+
+
+# --- sampled columns --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 4])
+@pytest.mark.parametrize("p", [1, 2])
+@pytest.mark.parametrize("estimator", ["exact", "finite"])
+def test_sampled_columns_are_unbiased(p, columns, estimator):
+    """The batch repeats its examples once for each order of four uniforms: its mean is the expectation."""
+    vae, (x, eps) = model(), batch(2)
+    orders = torch.tensor(list(itertools.permutations(range(4)))).double() / 4
+    x24, eps24 = x.repeat_interleave(24, 0), eps.repeat_interleave(24, 0)
+    value = term(vae, jacobian(p, estimator, columns), x24, eps24, columns=orders.repeat(2, 1))
+    expected = term(vae, jacobian(p, estimator), x, eps)
+    assert torch.allclose(value, expected)
+    for ours, theirs in zip(gradients(vae, value), gradients(vae, expected), strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-10)
+    if columns < 4:  # one draw alone is something else
+        single = term(vae, jacobian(p, estimator, columns), x, eps, columns=orders[:2])
+        assert abs(single / expected - 1) > 1e-3
+
+
+def test_sampled_columns_are_d_over_k_times_the_chosen():
+    vae, (x, eps) = model(), batch(2)
+    uniforms = torch.tensor([[0.9, 0.1, 0.5, 0.2], [0.3, 0.4, 0.2, 0.8]]).double()
+    value = term(vae, jacobian(1, columns=2), x, eps, columns=uniforms)
+    norms = whole(vae, x, eps).abs().sum(1)  # [example, latent]
+    assert value.item() == pytest.approx((norms[0, 1] + norms[0, 3] + norms[1, 2] + norms[1, 0]).item() * (4 / 2) / 2)
+
+
+def test_needs():
+    assert jacobian(1).term.needs(INFO).noise == {}
+    assert jacobian(1, columns=3).term.needs(INFO).noise == {"columns": ("uniform", (4,))}
+    with pytest.raises(UntwineError, match="5 columns were asked for, but there are 4 latents"):
+        jacobian(1, columns=5).term.needs(INFO)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"p": 3}, "p is 1 or 2, not 3"),
+        ({"estimator": "sampled"}, r"'exact' or 'finite', not 'sampled'; sample with columns=k"),
+        ({"through": "encoder"}, "'both' or 'decoder', not 'encoder'"),
+        ({"columns": 0}, "1 or more, not 0"),
+    ],
+)
+def test_refusals(arguments, message):
+    with pytest.raises(UntwineError, match=message):
+        jacobian(**arguments)
+
+
+# --- precision and packs ----------------------------------------------------------------------------
+
+
+def test_under_bfloat16_the_penalty_is_float32():
+    vae, (x, eps) = model().float(), batch(3)
+    x, eps = x.float(), eps.float()
+    exact = term(vae, jacobian(1), x, eps)
+    # Without oneDNN: its bfloat16 kernels are an illegal instruction where AMX is announced but not allowed.
+    with torch.backends.mkldnn.flags(enabled=False), torch.autocast("cpu", torch.bfloat16):
+        terms = evaluate(vae, at_step({"p": jacobian(1)}, 0), x, {"posterior": eps})
+    assert {value.dtype for value in terms.values()} == {torch.float32}
+    assert terms["p"] != exact and terms["p"].item() == pytest.approx(exact.item(), rel=0.02)
+
+
+# --- the parts of the reconstruction ----------------------------------------------------------------
+
+
+def linear(seed: int = 0) -> Network:
+    """An encoder for any posterior, and a linear decoder."""
+
+    def build(info: Info, outputs: int) -> tuple[nn.Module, nn.Module]:
+        return nn.Sequential(Linear(6, 5), nn.Tanh(), Linear(5, outputs)), nn.Sequential(Linear(4, 6))
+
+    return Network({}, build)
+
+
+@pytest.mark.parametrize("posterior", [uw.posteriors.diagonal_normal, uw.posteriors.full_normal])
+def test_the_three_reconstructions(posterior):
+    """rolinek2019, Eq. 13, one sample of Eq. 14, and Eq. 17 (S48 for a diagonal posterior)."""
+    vae, (x, eps) = model(likelihood=uw.likelihoods.squared_error, posterior=posterior), batch(5)
+    q = vae.posterior(x)
+    at_mean, at_sample = vae.decode(q.mean), vae.decode(q.sample(eps))
+    assert torch.allclose(term(vae, deterministic_reconstruction, x, eps), (at_mean - x).square().sum() / 5)
+    assert torch.allclose(term(vae, stochastic_reconstruction, x, eps), (at_mean - at_sample).square().sum() / 5)
+    columns = torch.func.vmap(torch.func.jacrev(lambda v: vae.decode(v[None])[0]))(q.mean)  # [batch, pixel, latent]
+    factor = q.factor if hasattr(q, "factor") else torch.diag_embed(q.variance().sqrt())
+    covariance = factor @ factor.mT
+    expected = torch.einsum("bpi,bij,bpj->", columns, covariance, columns) / 5
+    assert torch.allclose(term(vae, linearised_reconstruction, x, eps), expected)
+    by_columns = (columns.square().sum(1) * q.variance()).sum() / 5
+    assert torch.allclose(expected, by_columns) == (posterior is uw.posteriors.diagonal_normal)
+
+
+@pytest.mark.parametrize("posterior", [uw.posteriors.diagonal_normal, uw.posteriors.full_normal])
+def test_for_a_linear_decoder_the_linearised_part_is_the_mean_of_the_stochastic_one(posterior):
+    """Noise at +-sqrt(d) e_j has the moments of a standard normal up to the third: its mean is exact here."""
+    vae = model(linear(), uw.likelihoods.squared_error, posterior)
+    x, _ = batch(3)
+    corners = 2.0 * torch.cat((torch.eye(4), -torch.eye(4))).double()
+    x8, eps = x.repeat_interleave(8, 0), corners.repeat(3, 1)
+    total = evaluate(vae, {}, x8, {"posterior": eps})["loss"]
+    deterministic, stochastic, linearised = (
+        term(vae, penalty, x8, eps)
+        for penalty in (deterministic_reconstruction, stochastic_reconstruction, linearised_reconstruction)
+    )
+    assert torch.allclose(stochastic, linearised)
+    assert torch.allclose(total, deterministic + stochastic)  # Proposition 4
+
+
+def test_a_point_has_no_stochastic_part():
+    vae, (x, eps) = model(posterior=uw.posteriors.deterministic), batch(3)
+    assert term(vae, stochastic_reconstruction, x, eps) == 0 == term(vae, linearised_reconstruction, x, eps)
+    assert term(vae, deterministic_reconstruction, x, eps) > 0

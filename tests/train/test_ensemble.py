@@ -1,0 +1,103 @@
+"""What a run yields, in memory and from its folder."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from helpers import same, tiny
+
+import untwine as uw
+
+
+@pytest.fixture(scope="module")
+def dots() -> uw.Ensemble:
+    dataset = uw.datasets.three_dots(examples=50, size=16)
+    run = uw.Run(method="beta_vae", dataset=dataset, latents=3, seeds=[0, 1], steps=2, batch_size=4)
+    return uw.fit(run)
+
+
+def test_members_are_plain_modules_that_agree_with_the_ensemble(dots: uw.Ensemble) -> None:
+    images = uw.datasets.three_dots(examples=50, size=16).batch(range(7))
+    codes = dots.encode(images, batch=3)
+    assert codes.shape == (2, 7, 3)
+    x = torch.from_numpy(images).float() / 255
+    for i in range(2):
+        member = dots.member(i)
+        assert isinstance(member, torch.nn.Module)
+        with torch.no_grad():
+            torch.testing.assert_close(codes[i], member.encode(x))
+            torch.testing.assert_close(dots.decode(codes)[i], member.decode(codes[i]))
+            torch.testing.assert_close(dots.decode(codes[0])[i], member.decode(codes[0]))
+            torch.testing.assert_close(dots.jacobian(codes)[i], member.jacobian(codes[i]))
+            torch.testing.assert_close(dots.variances(x)[i], member.posterior(x).variance())
+    assert dots.decode(codes).shape == (2, 7, 1, 16, 16)
+    assert dots.jacobian(codes).shape == (2, 7, 3, 1, 16, 16)
+    assert 0 <= dots.decode(codes).min() <= dots.decode(codes).max() <= 1  # a mean image, not logits
+
+
+def test_wrong_shapes_are_refused(dots: uw.Ensemble) -> None:
+    with pytest.raises(uw.UntwineError, match=r"shape \[n, 1, 16, 16\], not \[2, 1, 8, 8\]"):
+        dots.encode(np.zeros((2, 1, 8, 8), np.uint8))
+    with pytest.raises(uw.UntwineError, match=r"shape \[n, 3\] or \[2, n, 3\], not \[5, 4\]"):
+        dots.decode(torch.zeros(5, 4))
+    with pytest.raises(uw.UntwineError, match="not"):
+        dots.decode(torch.zeros(3, 5, 3))
+
+
+def test_load_gives_the_same_members(tmp_path: Path) -> None:
+    trained = uw.fit(tiny(seeds=[0, 3]), tmp_path)
+    loaded = uw.load(tmp_path)
+    assert same(trained, loaded)
+    assert [member.name for member in loaded.members] == ["seed-0", "seed-3"]
+    assert loaded.history == trained.history
+    assert "seed-3" in repr(loaded)
+
+
+def test_learned_scales_are_saved(tmp_path: Path) -> None:
+    method = uw.methods.vae(likelihood=uw.likelihoods.gaussian(0.5, learned=True))
+    trained = uw.fit(tiny(method, lr=1e-2), tmp_path)
+    scale = trained.member(0).state_dict()["likelihood.log_scale"]
+    assert abs(float(scale) - np.log(0.5)) > 0.01
+    assert torch.equal(uw.load(tmp_path).member(0).state_dict()["likelihood.log_scale"], scale)
+
+
+def test_a_member_is_a_copy(dots: uw.Ensemble) -> None:
+    codes = dots.decode(torch.zeros(1, 3))
+    for parameter in dots.member(0).parameters():
+        parameter.data.zero_()
+    assert torch.equal(dots.decode(torch.zeros(1, 3)), codes)
+
+
+def test_damage_and_strangers_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(uw.UntwineError, match="holds no run"):
+        uw.load(tmp_path / "nowhere")
+    uw.fit(tiny(), tmp_path / "run")
+    file = tmp_path / "run" / "members" / "seed-0.safetensors"
+    content = file.read_bytes()
+    file.write_bytes(content[:-1] + b"!")
+    with pytest.raises(uw.UntwineError, match="seed-0 cannot be used"):
+        uw.load(tmp_path / "run")
+    file.write_bytes(content)
+    spec = tmp_path / "run" / "run.json"
+    entry = json.loads(spec.read_text())
+    entry["members"][0]["spec"]["network"]["name"] = "os.system"
+    spec.write_text(json.dumps(entry))
+    with pytest.raises(uw.UntwineError, match=r"unknown network 'os\.system'"):
+        uw.load(tmp_path / "run")
+    spec.write_text("{")
+    with pytest.raises(uw.UntwineError, match="cannot be read"):
+        uw.load(tmp_path / "run")
+
+
+def test_an_unfinished_run_says_how_to_go_on(tmp_path: Path) -> None:
+    from test_fit import StopAt
+
+    with pytest.raises(RuntimeError):
+        uw.fit(tiny(), tmp_path, progress=StopAt(3))
+    with (
+        pytest.raises(uw.UntwineError, match="untwine train --resume"),
+        pytest.warns(UserWarning, match="not finished"),
+    ):
+        uw.load(tmp_path)

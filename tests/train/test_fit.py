@@ -1,0 +1,264 @@
+"""Runs as people have them: stopped, killed, continued, extended, shared, mistaken."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from helpers import losses, same, tiny
+
+import untwine as uw
+from untwine.streams import np_uniform
+from untwine.train import checkpoint, folder, loop
+from untwine.train.loop import Interrupted
+from untwine.train.progress import Reporter
+
+HERE = Path(__file__).parent
+
+
+class StopAt(Reporter):
+    """Fails at a step, as a power cut would."""
+
+    def __init__(self, at: int):
+        self.at = at
+
+    def step(self, step: int) -> None:
+        if step == self.at:
+            raise RuntimeError("the power went")
+
+
+def states(path: Path) -> dict[str, str]:
+    return {entry["name"]: entry["state"] for entry in folder.read(path)["members"]}
+
+
+def test_a_folder_holds_what_the_design_says(tmp_path: Path) -> None:
+    run = tiny(seeds=[0, 1])
+    ensemble = uw.fit(run, tmp_path / "out")
+    assert same(ensemble, uw.fit(run))
+    names = sorted(p.relative_to(tmp_path / "out").as_posix() for p in (tmp_path / "out").rglob("*") if p.is_file())
+    assert names == [".lock", "log.jsonl", "members/seed-0.safetensors", "members/seed-1.safetensors", "run.json"]
+    content = folder.read(tmp_path / "out")
+    assert content["run"] == run.spec()
+    pack = content["packs"][0]
+    assert pack["members"] == ["seed-0", "seed-1"]
+    assert pack["torch"] == torch.__version__
+    assert pack["threads"] == torch.get_num_threads()
+    assert {"device", "hardware", "batching", "python", "untwine"} <= set(pack)
+    lines = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == [5, 10, 15, 20]
+    assert set(lines[0]["members"]) == {"seed-0", "seed-1"}
+    assert set(lines[0]["members"]["seed-0"]) == {"loss", "reconstruction", "kl", "jacobian"}
+
+
+def test_the_log_is_the_mean_since_the_last_line() -> None:
+    every, fifth = uw.fit(tiny(log_every=1)), uw.fit(tiny(log_every=5))
+    assert losses(fifth, "seed-0")[1] == pytest.approx(sum(losses(every, "seed-0")[5:10]) / 5, rel=1e-5)
+    assert same(every, fifth)
+
+
+def test_watching_changes_the_log_alone(tmp_path: Path) -> None:
+    names = ("deterministic_reconstruction", "stochastic_reconstruction", "linearised_reconstruction", "jacobian_l1")
+    watched = uw.fit(tiny(uw.methods.beta_vae(0.1, likelihood="squared_error"), watch=names))
+    plain = uw.fit(tiny(uw.methods.beta_vae(0.1, likelihood="squared_error")))
+    assert same(watched, plain)
+    assert set(watched.history[-1]["members"]["seed-0"]) == {"loss", "reconstruction", "kl", *names}
+    assert all(value > 0 for value in watched.history[-1]["members"]["seed-0"].values())
+
+
+@pytest.mark.parametrize("sampling", ["iid", "epochs"])
+def test_going_on_after_a_failure_is_bitwise_the_same(tmp_path: Path, sampling: str) -> None:
+    run = tiny(seeds=[0, 1], sampling=sampling, optimiser="amsgrad", steps=90, log_every=7)
+    expected = uw.fit(run, tmp_path / "whole")
+    for at in (1, 33, 70, 90):  # each try starts where the last one was cut off
+        with pytest.raises(RuntimeError, match="the power went"):
+            uw.fit(run, tmp_path / "cut", progress=StopAt(at), checkpoint_seconds=0.0)
+    assert states(tmp_path / "cut") == {"seed-0": "training", "seed-1": "training"}
+    assert same(uw.fit(run, tmp_path / "cut"), expected)
+    assert (tmp_path / "cut" / "log.jsonl").read_text() == (tmp_path / "whole" / "log.jsonl").read_text()
+    assert not (tmp_path / "cut" / "checkpoint").exists()
+
+
+def test_a_damaged_checkpoint_costs_time_only(tmp_path: Path) -> None:
+    run = tiny(steps=60)
+    with pytest.raises(RuntimeError):
+        uw.fit(run, tmp_path, progress=StopAt(30), checkpoint_seconds=0.0)
+    newest = max((tmp_path / "checkpoint").glob("*.safetensors"))
+    newest.write_bytes(newest.read_bytes()[:-9])
+    with pytest.warns(UserWarning, match="is damaged"):
+        again = uw.fit(run, tmp_path)
+    assert same(again, uw.fit(run))
+
+
+CHILD = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from helpers import tiny
+import untwine as uw
+uw.fit(tiny(seeds=[0, 1], steps=800, log_every=50), sys.argv[2], checkpoint_seconds=float(sys.argv[3]))
+"""
+
+
+def child(out: Path, seconds: float = 0.0) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", CHILD, str(HERE), str(out), str(seconds)]
+    environment = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
+    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for(condition: Any, process: subprocess.Popen[str]) -> None:
+    until = time.monotonic() + 120
+    while not condition():
+        assert process.poll() is None, process.stderr and process.stderr.read()
+        assert time.monotonic() < until, "the child did not get going"
+        time.sleep(0.002)
+
+
+def test_kill_dash_nine_at_any_moment(tmp_path: Path) -> None:
+    """Several kills at random moments, most of them amid the writing of a checkpoint; then let it finish."""
+    run = tiny(seeds=[0, 1], steps=800, log_every=50)
+    expected = uw.fit(run, tmp_path / "whole")
+    out = tmp_path / "killed"
+    delays = np_uniform(0, "kill moments", 4) * 0.4
+    for delay in delays:
+        process = child(out)
+        wait_for(lambda: list((out / "checkpoint").glob("step-*.json")), process)
+        time.sleep(delay)
+        process.kill()
+        process.wait()
+    steps = [int(p.name[5:14]) for p in (out / "checkpoint").glob("step-*.json")]
+    assert steps, "killed before anything was saved"
+    assert 0 < max(steps) < 800
+    assert same(uw.fit(run, out), expected)
+    assert (out / "log.jsonl").read_text() == (tmp_path / "whole" / "log.jsonl").read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_save_and_say_how_to_go_on(tmp_path: Path, number: int) -> None:
+    process = child(tmp_path, seconds=1e9)
+    wait_for((tmp_path / "log.jsonl").exists, process)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "go on with: untwine train --resume" in errors
+    step, _ = checkpoint.newest(tmp_path / "checkpoint", {"pack": 0}) or (0, {})
+    assert step > 0
+    assert f"saved at step {step:,}" in errors
+
+
+def test_a_signal_without_a_folder_says_that_nothing_was_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Signal(Reporter):
+        def step(self, step: int) -> None:
+            if step == 3:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(Interrupted, match="nothing was saved"):
+        uw.fit(tiny(), progress=Signal())
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
+    process = child(tmp_path)
+    wait_for((tmp_path / "run.json").exists, process)
+    try:
+        with pytest.raises(uw.UntwineError, match=f"in use by process {process.pid}"):
+            uw.fit(tiny(seeds=[0, 1], steps=800, log_every=50), tmp_path)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_more_seeds_train_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uw.fit(tiny(seeds=[0, 1, 2, 3]), tmp_path)
+    files = {p: p.stat().st_mtime_ns for p in (tmp_path / "members").iterdir()}
+    trained = []
+    original = loop.Trainer
+
+    def spy(members: list, *rest: Any) -> Any:
+        trained.append([member.name for member in members])
+        return original(members, *rest)
+
+    monkeypatch.setattr(loop, "Trainer", spy)
+    five = uw.fit(tiny(seeds=[0, 1, 2, 3, 4]), tmp_path)
+    assert trained == [["seed-4"]]
+    assert {p: p.stat().st_mtime_ns for p in files} == files
+    assert len(five) == 5
+    alone = uw.fit(tiny(seeds=[4]))
+    for name, value in alone.member(0).state_dict().items():
+        torch.testing.assert_close(five.member(4).state_dict()[name], value, rtol=1e-5, atol=1e-6)
+    trained.clear()
+    uw.fit(tiny(seeds=[0, 4]), tmp_path)  # all there: nothing to do
+    assert trained == []
+
+
+def test_packs_of_a_limited_size(tmp_path: Path) -> None:
+    run = tiny(seeds=[0, 1, 2])
+    split = uw.fit(run, tmp_path, pack_size=2)
+    assert [pack["members"] for pack in folder.read(tmp_path)["packs"]] == [["seed-0", "seed-1"], ["seed-2"]]
+    whole, memory = uw.fit(run), uw.fit(run, pack_size=1)
+    for i in range(3):
+        for name, value in whole.member(i).state_dict().items():
+            torch.testing.assert_close(split.member(i).state_dict()[name], value, rtol=1e-5, atol=1e-6)
+            torch.testing.assert_close(memory.member(i).state_dict()[name], value, rtol=1e-5, atol=1e-6)
+
+
+def test_another_run_is_refused_and_nothing_is_lost(tmp_path: Path) -> None:
+    uw.fit(tiny(), tmp_path)
+    before = (tmp_path / "run.json").read_bytes()
+    with pytest.raises(uw.UntwineError, match=r"holds another run: its lr is 0\.001, not 0\.002"):
+        uw.fit(tiny(lr=2e-3), tmp_path)
+    assert (tmp_path / "run.json").read_bytes() == before
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "dear.txt").write_text("mine")
+    with pytest.raises(uw.UntwineError, match="holds no run but other files"):
+        uw.fit(tiny(), tmp_path / "letters")
+
+
+def test_a_repeated_seed_with_other_numbers_has_its_own_file(tmp_path: Path) -> None:
+    both = uw.fit(tiny(uw.methods.beta_vae(beta=[0.1, 10.0]), seeds=[0, 0]), tmp_path)
+    names = [member.name for member in both.members]
+    assert names[0] == "seed-0"
+    assert names[1].startswith("seed-0-")
+    assert set(both.history[0]["members"]) == set(names)
+    three = uw.fit(tiny(uw.methods.beta_vae(beta=[0.1, 10.0, 1.0]), seeds=[0, 0, 0]), tmp_path)
+    assert len(three) == 3
+    alone = uw.fit(tiny(uw.methods.beta_vae(beta=10.0)))
+    for name, value in alone.member(0).state_dict().items():
+        torch.testing.assert_close(three.member(1).state_dict()[name], value, rtol=1e-5, atol=1e-6)
+
+
+def test_a_ramp_longer_than_the_run_is_pointed_out() -> None:
+    with pytest.warns(UserWarning, match="rises until step 1,000, but the run has only 20 steps"):
+        uw.fit(tiny(uw.methods.beta_vae(anneal=1000)))
+
+
+def test_a_dataset_from_an_array_trains_and_resumes(tmp_path: Path) -> None:
+    array = torch.linspace(0, 1, 600).reshape(100, 6).numpy()
+    run = tiny(dataset=uw.datasets.images(array), method=uw.methods.vae(likelihood="squared_error"))
+    with pytest.raises(RuntimeError):
+        uw.fit(run, tmp_path, progress=StopAt(7), checkpoint_seconds=0.0)
+    assert same(uw.fit(run, tmp_path), uw.fit(run))
+    with pytest.raises(uw.UntwineError, match="array"):
+        uw.Run.from_json(run.to_json()).make_dataset()
+
+
+def test_tensorboard_gets_every_term(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    uw.fit(tiny(seeds=[0, 1]), tmp_path, tensorboard=True)
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(tmp_path / "tensorboard" / "seed-1"))
+    events.Reload()
+    assert set(events.Tags()["scalars"]) == {"loss", "reconstruction", "kl", "jacobian"}
+    assert [event.step for event in events.Scalars("loss")] == [5, 10, 15, 20]
+
+
+@pytest.mark.parametrize(("device", "message"), [("gpu9", "unknown device"), ("xpu", "not available")])
+def test_a_device_that_is_not_there(device: str, message: str) -> None:
+    with pytest.raises(uw.UntwineError, match=message):
+        uw.fit(tiny(), device=device)
