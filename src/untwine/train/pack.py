@@ -60,7 +60,7 @@ class Stack:
         """Rows of flat parameters (or one row) as named tensors."""
         pieces = rows.split(self.sizes, -1)
         lead = rows.shape[:-1]
-        return {n: p.reshape(*lead, *s) for n, p, s in zip(self.names, pieces, self.shapes, strict=True)}
+        return {n: p.reshape((*lead, *s)) for n, p, s in zip(self.names, pieces, self.shapes, strict=True)}
 
     def map(self, function: Callable[..., Any], *arguments: Any) -> Tensor:
         """`function(model_call, *arguments)` for each member; arguments are stacked, results are stacked.
