@@ -1,7 +1,7 @@
 """Write the tables of methods, penalties, networks and datasets into README.md, from the code itself.
 
-    python docs/tables.py          # rewrite README.md
-    python docs/tables.py --check  # exit 1 if it is out of date
+python docs/tables.py          # rewrite README.md
+python docs/tables.py --check  # exit 1 if it is out of date
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ class Each:
     values: tuple[float, ...]
 
 
-# What a weight may be once a method is called: a number, one for each member, or a schedule of the step.
-Number: TypeAlias = float | Each | Callable[..., Any]
+# What a weight may be: a number, one for each member of a pack, or a schedule (a function of the step).
+Number: TypeAlias = float | Each | list | tuple | Callable[..., Any]
 
 
 def each(*values: float) -> Each:

@@ -166,7 +166,7 @@ def _from_array(array: np.ndarray, size: int | None, channels: int | None, where
     if array.ndim == 2:
         return _vectors(array, size, channels, where)
     pixels = _pixels(_channels_first(array, where), where)
-    channels = channels or pixels.shape[1]
+    channels = int(channels or pixels.shape[1])
     if channels == pixels.shape[1] and (size is None or pixels.shape[2:] == (size, size)):
         return pixels
     from PIL import Image

@@ -5,12 +5,12 @@ A schedule is a pure function of the step, and works on an array of steps at onc
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from untwine.errors import UntwineError
-from untwine.parts import Each, number, part
+from untwine.parts import Each, Number, number, part
 
 
 class Schedule:
@@ -31,9 +31,6 @@ class Schedule:
         return 0
 
 
-Number: TypeAlias = "float | int | Each | Schedule | list | tuple"  # as a person may write one
-
-
 @part
 class Constant(Schedule):
     value: float | Each
@@ -49,8 +46,10 @@ class Ramp(Schedule):
     start: float | Each = 0.0
 
     def __call__(self, step: Any) -> np.ndarray:
-        done = np.clip(np.asarray(step, np.float64) / max(self.steps, 1), 0.0, 1.0) if self.steps else 1.0
-        return np.asarray(self.start + (self.end - self.start) * done + 0.0 * np.asarray(step, np.float64))
+        assert isinstance(self.start, float)  # a member's own schedule: what differs by member is resolved
+        assert isinstance(self.end, float)
+        done = np.clip(np.asarray(step, np.float64) / max(self.steps, 1), 0.0, 1.0)
+        return np.asarray(self.start + (self.end - self.start) * done)
 
     def ends(self) -> int:
         return self.steps

@@ -109,7 +109,7 @@ class Run:
     clip: float | None = None
     precision: str = "float32"
     log_every: int = 100
-    watch: tuple[str, ...] = ()
+    watch: Any = ()
 
     def __post_init__(self) -> None:
         def put(name: str, value: Any) -> None:
@@ -121,10 +121,12 @@ class Run:
         put("optimiser", _named("optimiser", self.optimiser, optimisers))
         put("seeds", parse_seeds(list(self.seeds) if isinstance(self.seeds, range) else self.seeds))
         if self.data_seeds is not None:
-            given = [self.data_seeds] * len(self.seeds) if isinstance(self.data_seeds, int) else self.data_seeds
-            put("data_seeds", parse_seeds(list(given) if isinstance(given, range) else given))
-            if len(self.data_seeds) != len(self.seeds):
-                raise UntwineError(f"{len(self.seeds)} seeds need as many data seeds, not {len(self.data_seeds)}")
+            given: Any = self.data_seeds
+            given = [given] * len(self.seeds) if isinstance(given, int) else given
+            given = parse_seeds(list(given) if isinstance(given, range) else given)
+            put("data_seeds", given)
+            if len(given) != len(self.seeds):
+                raise UntwineError(f"{len(self.seeds)} seeds need as many data seeds, not {len(given)}")
         put("lr", self.lr if isinstance(self.lr, Schedule) else number(self.lr))
         put("watch", tuple(name.replace("-", "_") for name in self.watch))
         if isinstance(self.network, str) and self.network == "auto":
@@ -159,9 +161,11 @@ class Run:
 
     def make_dataset(self) -> Dataset:
         """The dataset, made once."""
-        if self.__dict__["_dataset"] is None:
-            object.__setattr__(self, "_dataset", data.build(self.dataset))
-        return self.__dict__["_dataset"]
+        made: Dataset | None = self.__dict__["_dataset"]
+        if made is None:
+            made = data.build(self.dataset)
+            object.__setattr__(self, "_dataset", made)
+        return made
 
     def make_network(self) -> Network:
         return networks.build(self.network)
@@ -204,8 +208,8 @@ class Run:
         for key in ("method", "dataset"):
             if key not in value:
                 raise UntwineError(f"a run needs a {key}")
-        arguments = {key: from_json(item) if key in ("lr", "clip") else item for key, item in value.items()}
-        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in arguments.items()})
+        arguments: dict[str, Any] = {k: from_json(v) if k == "lr" else v for k, v in value.items()}
+        return cls(**arguments)
 
     def replace(self, **changes: Any) -> Run:
         """The same run with some fields changed."""
