@@ -2,7 +2,7 @@
 # Another interpreter: make test PYTHON=/path/to/python3.12
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench format clean distclean
+.PHONY: help demo test lint bench docs format clean distclean
 
 READY := .venv/ready.stamp
 PYTHON ?=
@@ -12,7 +12,7 @@ SUITABLE := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_inf
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
-demo: $(READY) ## train, score and explain a small model in a minute or so
+demo: $(READY) ## train seeds of two methods on three moving dots, in minutes
 	.venv/bin/untwine demo
 
 test: $(READY) ## run the tests and the examples in the docstrings
@@ -25,6 +25,9 @@ lint: $(READY) ## check style, format and types
 
 bench: $(READY) ## measure the speed
 	.venv/bin/untwine bench
+
+docs: $(READY) ## write the tables of the README anew, from the code
+	.venv/bin/python docs/tables.py
 
 format: $(READY) ## put the code in order
 	.venv/bin/ruff check --fix

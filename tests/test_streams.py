@@ -152,10 +152,10 @@ def test_one_bit_of_the_input_flips_half_of_the_output():
 
 
 def test_uniforms_lie_strictly_inside_and_are_uniform():
-    u = streams.uniform(torch.arange(20), "test", torch.arange(10), 1000)
-    assert 0.0 < u.min() and u.max() < 1.0
+    u = streams.uniform(torch.arange(10), "test", torch.arange(10), 1000)
+    assert u.min() > 0.0 and u.max() < 1.0
     assert stats.kstest(u.flatten().numpy(), "uniform").pvalue > 1e-3
-    assert stats.kstest(u.flatten().numpy() ** 1.02, "uniform").pvalue < 1e-3  # the test has power
+    assert stats.kstest(u.flatten().numpy() ** 1.03, "uniform").pvalue < 1e-3  # the test has power
 
 
 @pytest.mark.parametrize("word", [0, 0xFFFFFFFF])
@@ -192,7 +192,7 @@ def test_integers_are_uniform_below_their_bound(below):
 
 def test_integers_below_a_large_bound():
     drawn = streams.integers(ONE, "test", ZERO, 10_000, 2**31)
-    assert 0 <= drawn.min() and drawn.max() < 2**31
+    assert drawn.min() >= 0 and drawn.max() < 2**31
     assert stats.kstest(drawn.flatten().double().numpy() / 2**31, "uniform").pvalue > 1e-3
 
 

@@ -9,6 +9,7 @@ part, floats (and schedules of floats) are *leaves*: members of a pack may diffe
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar, dataclass_transform
 
@@ -51,7 +52,7 @@ def each(*values: float) -> Each:
     >>> each(1, 4, 16)
     Each(values=(1.0, 4.0, 16.0))
     """
-    return Each(tuple(float(value) for value in values))
+    return Each(tuple(_finite(value) for value in values))
 
 
 def number(value: Any) -> float | Each:
@@ -62,7 +63,14 @@ def number(value: Any) -> float | Each:
         value = value.tolist()
     if isinstance(value, Sequence) and not isinstance(value, str):
         return each(*value)
-    return float(value)
+    return _finite(value)
+
+
+def _finite(value: Any) -> float:
+    made = float(value)
+    if not math.isfinite(made):
+        raise UntwineError(f"a number must be finite, not {made}")
+    return made
 
 
 def to_json(value: Any) -> Any:

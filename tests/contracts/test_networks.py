@@ -20,14 +20,12 @@ from untwine.model.vae import VAE, create
 
 # Settings, and the shapes to try them on.
 TABLE: dict[str, list[tuple[dict[str, typing.Any], tuple[int, ...]]]] = {
-    "rhodes64": [({}, (1, 64, 64)), ({"padding": "same"}, (3, 64, 64))],
-    "rhodes16": [({}, (1, 16, 16)), ({"padding": "same"}, (2, 16, 16))],
+    "rhodes64": [({}, (1, 64, 64))],
+    "rhodes16": [({"padding": "same"}, (2, 16, 16))],
     "conv": [({"channels": (4, 4), "hidden": 16}, (1, 17, 17)), ({"activation": "gelu", "hidden": 16}, (3, 20, 20))],
     "mlp": [({"hidden": (16, 8), "activation": "elu"}, (6,)), ({"hidden": ()}, (2, 3, 3)), ({}, (1, 8, 8))],
 }
 CASES = [pytest.param(name, *case, id=f"{name}{i}") for name in TABLE for i, case in enumerate(TABLE[name])]
-# One of the large ones is enough where time counts.
-SMALL = [case for case in CASES if case.id != "rhodes641"]
 LATENTS = 3
 PARTS = likelihoods.bernoulli, posteriors.diagonal_normal, priors.standard_normal
 
@@ -82,7 +80,7 @@ def test_its_spec_is_json_and_makes_it_again(name, settings, shape):
     assert str(first) == str(second)
 
 
-@pytest.mark.parametrize(("name", "settings", "shape"), SMALL)
+@pytest.mark.parametrize(("name", "settings", "shape"), CASES)
 def test_every_parameter_is_filled_from_the_seed_and_no_generator_is_used(name, settings, shape, monkeypatch):
     expected = make(name, settings, shape).state_dict()
     rng, numpy_rng = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
@@ -109,7 +107,7 @@ def test_every_parameter_is_filled_from_the_seed_and_no_generator_is_used(name, 
     assert np.array_equal(numpy_rng, np.random.get_state()[1])  # noqa: NPY002
 
 
-@pytest.mark.parametrize(("name", "settings", "shape"), SMALL)
+@pytest.mark.parametrize(("name", "settings", "shape"), CASES)
 def test_the_exact_jacobian_is_that_of_reverse_mode(name, settings, shape):
     """Some pixels alone, and random combinations of all of them, to 1e-5 in float32."""
     vae, z = make(name, settings, shape), points(2)
@@ -129,7 +127,7 @@ def test_the_exact_jacobian_is_that_of_reverse_mode(name, settings, shape):
     assert (ours - expected).abs().max() < 1e-5 * expected.abs().max()
 
 
-@pytest.mark.parametrize(("name", "settings", "shape"), SMALL)
+@pytest.mark.parametrize(("name", "settings", "shape"), CASES)
 def test_gradients_of_the_jacobian_against_finite_differences(name, settings, shape):
     """L1 and L2 in float64, along a random direction of all parameters of the decoder and of z at once."""
     vae = make(name, settings, shape).double()
@@ -158,9 +156,9 @@ def test_gradients_of_the_jacobian_against_finite_differences(name, settings, sh
     assert 0.0 not in exact and differences == pytest.approx(exact, rel=1e-3)
 
 
-@pytest.mark.parametrize(("name", "settings", "shape"), SMALL)
-def test_its_decoder_passes_the_check_of_users_decoders(name, settings, shape):
+@pytest.mark.parametrize(("name", "settings", "shape"), CASES)
+def test_its_decoder_is_known_or_passes_the_check_of_users_decoders(name, settings, shape):
     decoder = make(name, settings, shape).decoder
-    check(decoder, LATENTS)
-    if settings.get("activation", "relu") in ("relu", "leaky_relu", "tanh", "sigmoid"):
-        assert is_known(decoder)
+    assert is_known(decoder) == (settings.get("activation", "relu") in ("relu", "leaky_relu", "tanh", "sigmoid"))
+    if not is_known(decoder):
+        check(decoder, LATENTS)

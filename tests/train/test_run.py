@@ -57,6 +57,8 @@ def test_a_schedule_and_a_likelihood_as_arguments_round_trip() -> None:
         ({"data_seeds": [0, 1]}, "1 seeds need as many data seeds"),
         ({"steps": 0}, "steps must be a whole number"),
         ({"latents": 0}, "latents must be a whole number"),
+        ({"lr": 0.0}, "lr must be positive"),
+        ({"lr": float("nan")}, "must be finite"),
         ({"clip": -1.0}, "clip must be positive"),
         ({"watch": ["jacobian_l3"]}, "did you mean 'jacobian_l"),
     ],

@@ -33,7 +33,7 @@ def demo(args: list[str]) -> None:
         print("The demo was finished before; nothing was trained.")
     rows = {f"{flags.hyphens(method)} {name}": m for method, members in found.items() for name, m in members.items()}
     output.members(rows, terms=("reconstruction", "kl", "jacobian_l1"))
-    print("All in nats, lower is better; JL1-VAE trades a little of the first two for a sparser Jacobian.")
+    print("Lower is better. JL1-VAE gives up a little of the first two for a much smaller Jacobian.")
     print(f"Results are in {chosen['out']}; in Python: untwine.load({str(demo.folder(chosen['out'], 'jl1_vae'))!r})")
 
 

@@ -204,21 +204,30 @@ def jacobian(
     estimator: str = "exact",
     eps: float = 1e-3,
     chunk: int | None = None,
+    columns: int = 1,
+    uniforms: Float[Tensor, "batch latent"] | None = None,
 ) -> Float[Tensor, "batch latent ..."]:
     """The Jacobian of `decode` at each z: `[batch, latent, *pixels]`.
+
+    `exact` pushes tangents forward, `chunk` of them at a time; `finite` takes one-sided differences of
+    `eps`; `sampled` takes `columns` of the d columns of each point, chosen by `uniforms`, times
+    d / columns, and leaves the others zero: its expectation is the Jacobian.
 
     >>> jacobian(nn.Linear(2, 5), torch.zeros(3, 2)).shape
     torch.Size([3, 2, 5])
     """
-    tangents = unit_tangents(z)
     if estimator == "exact":
-        passed = trace(decode, z)
-        columns = torch.cat([push(passed, part) for part in tangents.split(chunk or len(tangents))])
-    elif estimator == "finite":
-        columns = finite_differences(decode, z, tangents, eps)
-    else:
-        raise UntwineError(f"unknown estimator {estimator!r}; a whole Jacobian is 'exact' or 'finite'")
-    return columns.transpose(0, 1)
+        passed, tangents = trace(decode, z), unit_tangents(z)
+        return torch.cat([push(passed, part) for part in tangents.split(chunk or len(tangents))]).transpose(0, 1)
+    if estimator == "finite":
+        return finite_differences(decode, z, unit_tangents(z), eps).transpose(0, 1)
+    if estimator == "sampled":
+        if uniforms is None or not 1 <= columns <= z.shape[-1]:
+            raise UntwineError("a sampled Jacobian needs uniforms [batch, latent] and 1 to d columns")
+        tangents = chosen_tangents(z, choose(uniforms, columns))
+        found = push(trace(decode, z), tangents) * (z.shape[-1] / columns)
+        return torch.einsum("cbd,cb...->bd...", tangents, found)
+    raise UntwineError(f"unknown estimator {estimator!r}; it is 'exact', 'finite' or 'sampled'")
 
 
 def is_known(decoder: nn.Module) -> bool:

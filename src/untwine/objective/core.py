@@ -29,9 +29,14 @@ from untwine.parts import is_part, leaves, part, rebuild
 
 @dataclass(frozen=True)
 class Needs:
-    """What a penalty needs beyond the pass: named noise for each example, `"uniform"` or `"normal"`."""
+    """What a penalty needs beyond the pass.
+
+    `noise` is random numbers for each example, by name: `"uniform"` or `"normal"`, and their shape.
+    `jacobian` says that tangents go through the decoder, which must then have right Jacobians.
+    """
 
     noise: Mapping[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
+    jacobian: bool = False
 
 
 @dataclass(frozen=True)
@@ -114,8 +119,9 @@ class Sum(Term):
 
 
 def _gather(penalties: Mapping[str, Penalty], info: Info) -> Needs:
-    needs = {name: penalty.term.needs(info).noise for name, penalty in penalties.items()}
-    return Needs({f"{name}/{key}": value for name, noise in needs.items() for key, value in noise.items()})
+    needs = {name: penalty.term.needs(info) for name, penalty in penalties.items()}
+    noise = {f"{name}/{key}": value for name, one in needs.items() for key, value in one.noise.items()}
+    return Needs(noise, any(one.jacobian for one in needs.values()))
 
 
 def is_leaf(value: Any) -> bool:
@@ -155,7 +161,7 @@ class Objective:
                 raise UntwineError(f"a penalty cannot be called {name!r}: the word has a meaning in a spec")
 
     def needs(self, info: Info) -> Needs:
-        """All the noise that the penalties need, by `penalty/name`."""
+        """All that the penalties need; noise by `penalty/name`."""
         return _gather(self.penalties, info)
 
     def watching(self, names: Mapping[str, Penalty]) -> Objective:

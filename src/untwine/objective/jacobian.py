@@ -31,10 +31,10 @@ class Jacobian(Term):
 
     def needs(self, info: Info) -> Needs:
         if self.columns is None:
-            return Needs()
+            return Needs(jacobian=True)
         if self.columns > info.latents:
             raise UntwineError(f"{self.columns} columns were asked for, but there are {info.latents} latents")
-        return Needs({"columns": ("uniform", (info.latents,))})
+        return Needs({"columns": ("uniform", (info.latents,))}, jacobian=True)
 
     def value(self, passed: Pass) -> Float[Tensor, ""]:
         z, scale = passed.z, 1.0 / len(passed.x)
@@ -103,6 +103,9 @@ class LinearisedReconstruction(Term):
 
     For a diagonal posterior it is sum_j |c_j|^2 sigma_j^2 with J's columns c_j (Eq. S48).
     """
+
+    def needs(self, info: Info) -> Needs:
+        return Needs(jacobian=True)
 
     def value(self, passed: Pass) -> Float[Tensor, ""]:
         columns = push(passed.decode(passed.q.mean), passed.q.spread())

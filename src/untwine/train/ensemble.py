@@ -53,11 +53,11 @@ class Ensemble:
 
     def encode(self, x: ArrayLike | Tensor, batch: int = 512) -> Float[Tensor, "members n latent"]:
         """The posterior means of examples `[n, *shape]` (uint8 images, or floats as the network sees them)."""
-        return self._map(lambda vae, x: vae.encode(x), self._examples(x), batch)
+        return self._map(lambda vae, x: vae.encode(scaled(x)), self._examples(x), batch)
 
     def variances(self, x: ArrayLike | Tensor, batch: int = 512) -> Float[Tensor, "members n latent"]:
         """The posterior variances of examples."""
-        return self._map(lambda vae, x: vae.posterior(x).variance(), self._examples(x), batch)
+        return self._map(lambda vae, x: vae.posterior(scaled(x)).variance(), self._examples(x), batch)
 
     def decode(self, z: ArrayLike | Tensor, batch: int = 512) -> Float[Tensor, "members n ..."]:
         """The mean images of codes `[n, latent]`, or `[members, n, latent]` for codes of each member."""
@@ -81,7 +81,7 @@ class Ensemble:
         found = x if isinstance(x, Tensor) else torch.from_numpy(np.ascontiguousarray(x))
         if tuple(found.shape[1:]) != self.info.shape or len(found) == 0:
             raise UntwineError(f"examples must have shape [n, {_join(self.info.shape)}], not {list(found.shape)}")
-        return scaled(found)[None].expand(len(self), *found.shape)
+        return found[None].expand(len(self), *found.shape)
 
     def _codes(self, z: ArrayLike | Tensor) -> Tensor:
         found = (z if isinstance(z, Tensor) else torch.from_numpy(np.ascontiguousarray(z))).float()

@@ -124,11 +124,12 @@ class Pack(Stack):
             raise UntwineError("these members differ in more than numbers: they cannot train as one pack")
         super().__init__([build(member, info) for member in members], device, batching)
         self.objective: Objective = self.objectives[0]
-        self.noise = self.objective.needs(info).noise
+        needs = self.objective.needs(info)
+        self.noise = needs.noise
         self.rates = [learning_rate(member.spec) for member in members]
         self.precision = torch.bfloat16 if members[0].spec["precision"] == "bfloat16" else torch.float32
         self.terms = self._term_names()
-        if "jacobian" in str(to_json(self.objective)).lower() and not is_known(self.template.decoder):
+        if needs.jacobian and not is_known(self.template.decoder):
             check(self.template.decoder, info.latents)
 
     def _term_names(self) -> tuple[list[str], list[str]]:

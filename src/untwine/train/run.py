@@ -143,6 +143,9 @@ class Run:
         for name, allowed in (("sampling", ("iid", "epochs")), ("precision", ("float32", "bfloat16"))):
             if getattr(self, name) not in allowed:
                 raise unknown(name, str(getattr(self, name)), allowed)
+        for rate in self.lr.values if isinstance(self.lr, Each) else (self.lr,):
+            if isinstance(rate, float) and rate <= 0:
+                raise UntwineError(f"lr must be positive, not {rate}")
         if self.clip is not None and not self.clip > 0:
             raise UntwineError(f"clip must be positive, not {self.clip!r}")
         for name in self.watch:
@@ -270,6 +273,3 @@ def _each_paths(value: Any, path: str = "") -> list[tuple[str, list[float]]]:
     if isinstance(value, list):
         return [found for i, v in enumerate(value) for found in _each_paths(v, f"{path}[{i}]")]
     return []
-
-
-__all__ = ["Each", "Member", "Run", "digest", "learning_rate", "objective", "parse_seeds"]
