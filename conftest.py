@@ -16,6 +16,8 @@ install_import_hook("untwine", "beartype.beartype(conf=beartype.BeartypeConf(is_
 
 # Sums depend on how many threads share them. The variable reaches subprocesses and a torch not yet imported.
 os.environ["OMP_NUM_THREADS"] = str(THREADS)
+# Threads that spin while they wait ruin each other on a busy machine, and tests of tiny models anywhere.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def pytest_runtest_setup() -> None:

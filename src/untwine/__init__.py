@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from untwine.objective.schedules import constant, cyclic, join, ramp
     from untwine.parts import each, part
     from untwine.train.ensemble import Ensemble, load
-    from untwine.train.loop import fit
+    from untwine.train.loop import fit, resume
     from untwine.train.run import Run
 
 _MODULES = {
@@ -55,7 +55,7 @@ _NAMES = {
     **dict.fromkeys(("constant", "cyclic", "join", "ramp"), "untwine.objective.schedules"),
     **dict.fromkeys(("each", "part"), "untwine.parts"),
     **dict.fromkeys(("Ensemble", "load"), "untwine.train.ensemble"),
-    "fit": "untwine.train.loop",
+    **dict.fromkeys(("fit", "resume"), "untwine.train.loop"),
     "Run": "untwine.train.run",
 }
 
@@ -92,6 +92,7 @@ __all__ = [
     "posteriors",
     "priors",
     "ramp",
+    "resume",
     "schedules",
 ]
 

@@ -59,7 +59,7 @@ class Registry:
         return function(**arguments)
 
     def complete(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The arguments with every default filled in."""
+        """The arguments with every default filled in; whole numbers become floats where the default is one."""
         parameters = inspect.signature(self[name]).parameters
         for key in arguments:
             if key not in parameters:
@@ -67,4 +67,5 @@ class Registry:
         missing = [k for k, p in parameters.items() if p.default is p.empty and k not in arguments]
         if missing:
             raise UntwineError(f"{self.kind} {name!r} needs {', '.join(missing)}")
-        return {key: arguments.get(key, p.default) for key, p in parameters.items()}
+        whole = {key: arguments.get(key, p.default) for key, p in parameters.items()}
+        return {k: float(v) if type(v) is int and type(parameters[k].default) is float else v for k, v in whole.items()}

@@ -16,7 +16,7 @@ from untwine.model.posteriors import DiagonalQ, FullQ, Q, deterministic, diagona
 LATENTS = 3
 LOWER = torch.tensor([[1.2, 0, 0], [-0.7, 0.5, 0], [0.4, 0.9, 2.0]], dtype=torch.float64)
 LOC = torch.tensor([0.5, -1.0, 0.2], dtype=torch.float64)
-SCALE = torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64)
+SCALE = torch.tensor([0.5, 1.5, 2.0], dtype=torch.float64)
 KINDS = {"diagonal": diagonal_normal, "full": full_normal}
 PRIORS = {
     "standard": D.Independent(D.Normal(torch.zeros(3).double(), torch.ones(3).double()), 1),

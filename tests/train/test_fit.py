@@ -232,6 +232,31 @@ def test_a_repeated_seed_with_other_numbers_has_its_own_file(tmp_path: Path) -> 
         torch.testing.assert_close(three.member(1).state_dict()[name], value, rtol=1e-5, atol=1e-6)
 
 
+def test_a_number_may_become_several(tmp_path: Path) -> None:
+    uw.fit(tiny(uw.methods.beta_vae(beta=1.0)), tmp_path)
+    both = uw.fit(tiny(uw.methods.beta_vae(beta=[1.0, 2.0]), seeds=[0, 0]), tmp_path)
+    assert len(both) == 2
+    assert [pack["members"] for pack in folder.read(tmp_path)["packs"]] == [["seed-0"], [both.members[1].name]]
+    again = folder.stored(tmp_path)
+    assert [member.id for member in again.members()] == [member.id for member in both.members]
+    with pytest.raises(uw.UntwineError, match="holds another run"):
+        uw.fit(tiny(uw.methods.beta_vae(beta=3.0)), tmp_path)
+
+
+def test_resume_needs_nothing_but_the_folder(tmp_path: Path) -> None:
+    run = tiny(uw.methods.beta_vae(beta=[0.5, 2.0]), seeds=[0, 1], data_seeds=[7, 8])
+    with pytest.raises(RuntimeError):
+        uw.fit(run, tmp_path, progress=StopAt(12), checkpoint_seconds=0.0)
+    assert folder.stored(tmp_path) == run
+    assert same(uw.resume(tmp_path), uw.fit(run))
+
+
+def test_what_cannot_be_built_leaves_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(uw.UntwineError, match="columns were asked for"):
+        uw.fit(tiny(uw.methods.jl1_vae(columns=9, anneal=0)), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_ramp_longer_than_the_run_is_pointed_out() -> None:
     with pytest.warns(UserWarning, match="rises until step 1,000, but the run has only 20 steps"):
         uw.fit(tiny(uw.methods.beta_vae(anneal=1000)))

@@ -54,7 +54,7 @@ def test_a_schedule_and_a_likelihood_as_arguments_round_trip() -> None:
         ({"seeds": 3}, "seeds are a list"),
         ({"seeds": [-1]}, "whole number from 0"),
         ({"seeds": [0, 0]}, "the same"),
-        ({"data_seeds": [0, 1]}, "1 seeds need as many data seeds"),
+        ({"data_seeds": [0, 1]}, "number of data seeds is 2, but of seeds 1"),
         ({"steps": 0}, "steps must be a whole number"),
         ({"latents": 0}, "latents must be a whole number"),
         ({"lr": 0.0}, "lr must be positive"),
@@ -85,7 +85,7 @@ def test_numbers_by_member(values: object) -> None:
     weights = [objective(member.spec).penalties["kl"].weight for member in run.members()]
     assert weights == [Ramp(1.0, 10), Ramp(4.0, 10)]
     assert run.members()[1].id == tiny(uw.methods.beta_vae(beta=4.0, anneal=10), seeds=[1]).members()[0].id
-    with pytest.raises(uw.UntwineError, match="2 values and the run 3 seeds"):
+    with pytest.raises(uw.UntwineError, match="2 values, but the number of seeds is 3"):
         tiny(uw.methods.beta_vae(beta=values), seeds=[0, 1, 2])
 
 

@@ -2,34 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Any
 
 from untwine.cli import output
 from untwine.errors import UntwineError
-
-
-def stored(path: Path) -> Any:
-    """The run of a folder with all its members: numbers that differ by member are gathered from them."""
-    from untwine.train import folder
-    from untwine.train.run import Run
-
-    content = folder.read(path)
-    entries = content["members"]
-    spec = _gather(content["run"], [entry["spec"] for entry in entries])
-    seeds = {key: [entry[key[:-1]] for entry in entries] for key in ("seeds", "data_seeds")}
-    return Run.from_json({**spec, **seeds})
-
-
-def _gather(spec: Any, members: list[Any]) -> Any:
-    if isinstance(spec, dict):
-        if set(spec) == {"each"}:
-            return {"each": members}
-        return {key: _gather(value, [member[key] for member in members]) for key, value in spec.items()}
-    if isinstance(spec, list):
-        return [_gather(value, [member[i] for member in members]) for i, value in enumerate(spec)]
-    return spec
 
 
 def fit(run: Any, out: Path, options: dict[str, Any], as_json: bool) -> None:
@@ -43,7 +20,6 @@ def fit(run: Any, out: Path, options: dict[str, Any], as_json: bool) -> None:
 
     before = finished()
     failure = None
-    warnings.filterwarnings("ignore", message=".* is left out")  # our table says so
     try:
         loop.fit(run, out, **options)
     except loop.Interrupted:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from untwine.cli import UsageError, flags
-from untwine.cli.fitting import fit, stored
+from untwine.cli.fitting import fit
 from untwine.errors import UntwineError
 from untwine.methods import methods
 
@@ -34,8 +34,13 @@ FIT = {
     "checkpoint_seconds": "time between two checkpoints",
     "tensorboard": "write the terms for TensorBoard, too",
 }
-# Fields that Python takes in several forms: how their text is read.
-READ = {"seeds": flags.seeds, "data_seeds": flags.data_seeds, "lr": flags.numbers}
+# Fields that Python takes in several forms: how their text is read, and whether there may be several.
+READ = {
+    "seeds": (flags.seeds, False),
+    "data_seeds": (flags.data_seeds, False),
+    "lr": (flags.numbers, False),
+    "watch": (str, True),
+}
 SUMMARY = """Numbers may have a value for each seed, as in: --beta 1,2,4 --seeds 0-2
 
 Name a dataset and a network to see their options here, too: --dataset three-dots --network conv --help"""
@@ -115,8 +120,7 @@ def _run_flags() -> type:
     hints, fields = typing.get_type_hints(Run), []
     for field in dataclasses.fields(Run):
         if field.name in RUN:
-            found = flags.reader(hints[field.name], field.default) or (str, False)
-            read, several = (READ[field.name], False) if field.name in READ else found
+            read, several = READ.get(field.name) or flags.reader(hints[field.name], field.default) or (str, False)
             fields.append(flags.flag(field.name, read, several, field.default, RUN[field.name], prefix=False))
     return dataclasses.make_dataclass("run", fields)
 
@@ -190,5 +194,7 @@ def _resume(args: list[str]) -> None:
     about = "Go on with a run that was stopped: the result is that of a run without interruption."
     fields = [where, flags.switch("json", flags.JSON), ("machine", _machine_flags())]
     given = flags.parse("untwine train", about, fields, args)
+    from untwine.train.folder import stored
+
     path = Path(given.resume)
     fit(stored(path), path, flags.values(given.machine), given.json)

@@ -43,9 +43,8 @@ def network(function: Callable[..., Builder | Network]) -> Callable[..., Network
     @functools.wraps(function)
     def made(*args: Any, **kwargs: Any) -> Network:
         bound = inspect.signature(function).bind(*args, **kwargs)
-        bound.apply_defaults()
-        arguments = {k: list(v) if isinstance(v, tuple) else v for k, v in bound.arguments.items()}
-        spec = {"name": function.__name__, **arguments}
+        arguments = networks.complete(function.__name__, bound.arguments)
+        spec = {"name": function.__name__, **{k: list(v) if isinstance(v, tuple) else v for k, v in arguments.items()}}
         inner = function(*args, **kwargs)
         if isinstance(inner, Network):
             return Network(spec, inner.build, inner.log_variance, inner.scheme)

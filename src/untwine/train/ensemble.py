@@ -100,16 +100,22 @@ def _join(shape: tuple[int, ...]) -> str:
 
 def load(path: str | Path, device: str = "auto") -> Ensemble:
     """The finished members of a run's folder. Nothing in it is executed."""
-    path = Path(path)
-    content = folder.read(path)
-    done = [entry for entry in content["members"] if entry["state"] == "done"]
-    for entry in content["members"]:
+    for entry in folder.read(Path(path))["members"]:
         if entry["state"] == "diverged":
             warnings.warn(f"{entry['name']} diverged at step {entry['steps']} and is left out", stacklevel=2)
         elif entry["state"] != "done":
             warnings.warn(f"{entry['name']} is not finished and is left out", stacklevel=2)
+    return gather(Path(path), pick_device(device))
+
+
+def gather(path: Path, device: torch.device) -> Ensemble:
+    """The finished members of a folder, without a word about the others."""
+    content = folder.read(path)
+    done = [entry for entry in content["members"] if entry["state"] == "done"]
+    if not done and all(entry["state"] == "diverged" for entry in content["members"]):
+        raise UntwineError(f"every member of {path} diverged: try a smaller learning rate, or clip=1.0")
     if not done:
-        raise UntwineError(f"no member of {path} is finished; go on with: untwine train --resume {path}")
+        raise UntwineError(f"no member of {path} is finished; go on with: {folder.how_to_resume(path)}")
     states = []
     for entry in done:
         try:
@@ -117,7 +123,7 @@ def load(path: str | Path, device: str = "auto") -> Ensemble:
         except (OSError, ValueError) as error:
             raise UntwineError(f"the weights of {entry['name']} cannot be used: {error}") from None
     info = Info(done[0]["spec"]["latents"], tuple(content["shape"]), content["data_size"])
-    ensemble = Ensemble([folder.to_member(entry) for entry in done], info, states, pick_device(device))
+    ensemble = Ensemble([folder.to_member(entry) for entry in done], info, states, device)
     log = path / "log.jsonl"
     if log.exists():
         ensemble.history = [json.loads(line) for line in log.read_text().splitlines() if line.endswith("}")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from untwine._version import __version__
 from untwine.errors import UntwineError
 from untwine.model.info import Info
 from untwine.train import checkpoint
-from untwine.train.run import Member, Run
+from untwine.train.run import SILENT, Member, Run
 
 FORMAT = 1
 FINISHED = ("done", "diverged")
@@ -70,6 +71,26 @@ def to_member(entry: dict[str, Any]) -> Member:
     return Member(entry["seed"], entry["data_seed"], entry["spec"], entry["name"])
 
 
+def how_to_resume(path: Path) -> str:
+    return f"untwine train --resume {shlex.quote(str(path))}"
+
+
+def stored(path: str | Path) -> Run:
+    """The run of a folder with all its members: numbers that differ by member are gathered from them."""
+    content = read(Path(path))
+    entries = content["members"]
+    seeds = {key: [entry[key[:-1]] for entry in entries] for key in ("seeds", "data_seeds")}
+    return Run.from_json({**_gathered(content["run"], [entry["spec"] for entry in entries]), **seeds})
+
+
+def _gathered(spec: Any, members: list[Any]) -> Any:
+    if isinstance(spec, dict) and not _is_each(spec):
+        return {key: _gathered(value, [member[key] for member in members]) for key, value in spec.items()}
+    if isinstance(spec, list):
+        return [_gathered(value, [member[i] for member in members]) for i, value in enumerate(spec)]
+    return {"each": members} if _is_each(spec) or len(set(members)) > 1 else spec
+
+
 class Folder:
     """What is known of a run on disk. Every change is written at once, whole."""
 
@@ -97,7 +118,7 @@ class Folder:
         """A folder gathers members of one spec; only seeds, and numbers given by member, may differ."""
         old, new = self.content["run"], run.spec()
         for key in new:
-            if key not in ("log_every", "watch") and _family(old.get(key)) != _family(new[key]):
+            if key not in SILENT and _differ(old.get(key), new[key]):
                 raise UntwineError(
                     f"{self.path} holds another run: its {key} is {_short(old.get(key))}, not {_short(new[key])}; "
                     "choose another folder"
@@ -170,11 +191,15 @@ class Folder:
             file.write(json.dumps(entry, allow_nan=False) + "\n")
 
 
-def _family(value: Any) -> Any:
-    """A spec without the numbers that were given by member."""
-    if isinstance(value, dict):
-        return {key: None if _is_each(item) else _family(item) for key, item in value.items()}
-    return [_family(item) for item in value] if isinstance(value, list) else value
+def _differ(old: Any, new: Any) -> bool:
+    """Whether two specs differ in more than numbers that one of them gives by member."""
+    if _is_each(old) or _is_each(new):
+        return False
+    if isinstance(old, dict) and isinstance(new, dict):
+        return old.keys() != new.keys() or any(_differ(old[key], new[key]) for key in old)
+    if isinstance(old, list) and isinstance(new, list):
+        return len(old) != len(new) or any(map(_differ, old, new))
+    return old != new
 
 
 def _is_each(value: Any) -> bool:

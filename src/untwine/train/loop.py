@@ -23,8 +23,8 @@ from untwine.errors import UntwineError
 from untwine.train import checkpoint
 from untwine.train.batches import Batches, Table
 from untwine.train.devices import check_precision, exact, pick_device
-from untwine.train.ensemble import Ensemble, load
-from untwine.train.folder import Folder, locked
+from untwine.train.ensemble import Ensemble, gather
+from untwine.train.folder import Folder, how_to_resume, locked, stored
 from untwine.train.optimisers import optimisers
 from untwine.train.pack import Pack
 from untwine.train.progress import Reporter, report
@@ -155,6 +155,7 @@ def fit(
     made = pick_device(device)
     check_precision(run.precision, made)
     _warn_about_ramps(run)
+    Pack(run.members()[:1], run.info(), torch.device("cpu"))  # what cannot be built leaves no folder behind
     with contextlib.ExitStack() as stack:
         stack.enter_context(exact(made))
         folder = None
@@ -188,12 +189,17 @@ def fit(
                 if step >= 0:
                     warnings.warn(f"{member.name} diverged at step {step} and was stopped", stacklevel=2)
     if folder is not None:
-        return load(folder.path, device)
+        return gather(folder.path, made)
     if not trained:
         raise UntwineError("every member diverged: try a smaller learning rate, or clip=1.0")
     ensemble = Ensemble([m for m, _ in trained], run.info(), [s for _, s in trained], made)
     ensemble.history = history
     return ensemble
+
+
+def resume(path: str | Path, device: str = "auto", **options: Any) -> Ensemble:
+    """Go on with the run of a folder; see `fit` for the options."""
+    return fit(stored(path), path, device, **options)
 
 
 def _train(
@@ -241,7 +247,7 @@ def _train(
 def _interrupted(folder: Folder | None, step: int) -> str:
     if folder is None:
         return "interrupted; nothing was saved: no folder was given"
-    return f"interrupted; saved at step {step:,}; go on with: untwine train --resume {folder.path}"
+    return f"interrupted; saved at step {step:,}; go on with: {how_to_resume(folder.path)}"
 
 
 def _note_provenance(folder: Folder, pack: dict[str, Any], trainer: Trainer) -> None:

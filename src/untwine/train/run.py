@@ -23,7 +23,7 @@ from untwine.parts import Each, from_json, number, resolve, to_json
 from untwine.train.optimisers import optimisers
 
 # Fields that change what is written down, not what is trained.
-_SILENT = ("log_every", "watch")
+SILENT = ("log_every", "watch")
 _SEEDS = ("seeds", "data_seeds")
 
 
@@ -48,7 +48,7 @@ class Member:
 
     @property
     def id(self) -> str:
-        own = {key: value for key, value in self.spec.items() if key not in _SILENT}
+        own = {key: value for key, value in self.spec.items() if key not in SILENT}
         return digest([own, self.seed, self.data_seed])
 
     def named(self, taken: Iterable[str]) -> Member:
@@ -126,7 +126,7 @@ class Run:
             given = parse_seeds(list(given) if isinstance(given, range) else given)
             put("data_seeds", given)
             if len(given) != len(self.seeds):
-                raise UntwineError(f"{len(self.seeds)} seeds need as many data seeds, not {len(given)}")
+                raise UntwineError(f"the number of data seeds is {len(given)}, but of seeds {len(self.seeds)}")
         put("lr", self.lr if isinstance(self.lr, Schedule) else number(self.lr))
         put("watch", tuple(name.replace("-", "_") for name in self.watch))
         if isinstance(self.network, str) and self.network == "auto":
@@ -153,7 +153,7 @@ class Run:
         for position, value in _each_paths(self.spec()):
             if len(value) != len(self.seeds):
                 raise UntwineError(
-                    f"{position} has {len(value)} values and the run {len(self.seeds)} seeds: "
+                    f"{position} has {len(value)} values, but the number of seeds is {len(self.seeds)}: "
                     "give one value for each member (seeds may repeat)"
                 )
         ids = [member.id for member in self.members()]
@@ -197,7 +197,7 @@ class Run:
     @property
     def id(self) -> str:
         """The identity: a hash of all that can change the result."""
-        return digest({key: value for key, value in self.to_json().items() if key not in _SILENT})
+        return digest({key: value for key, value in self.to_json().items() if key not in SILENT})
 
     def to_json(self) -> dict[str, Any]:
         return {f.name: to_json(getattr(self, f.name)) for f in dataclasses.fields(self)}
