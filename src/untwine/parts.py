@@ -100,10 +100,13 @@ def from_json(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     if set(value) == {"each"}:
-        return each(*value["each"])
+        numbers = value["each"]
+        if not isinstance(numbers, list) or not all(isinstance(one, int | float) for one in numbers):
+            raise UntwineError(f"'each' takes a list of numbers, one for each member, not {numbers!r}")
+        return each(*numbers)
     if "part" not in value:
         return {key: from_json(item) for key, item in value.items()}
-    if value["part"] not in _parts:
+    if not isinstance(value["part"], str) or value["part"] not in _parts:
         raise unknown("part", str(value["part"]), _parts)
     cls = _parts[value["part"]]
     fields = {f.name for f in dataclasses.fields(cls)}

@@ -40,7 +40,7 @@ class Registry:
         return iter(self.names())
 
     def __contains__(self, name: str) -> bool:
-        return name in self._entries
+        return name.replace("-", "_") in self._entries
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         """Look a name up; hyphens stand for underscores."""

@@ -203,7 +203,9 @@ def test_finite_differences_converge_at_first_order_with_the_right_sign():
 
 
 def test_an_unknown_estimator_is_refused():
-    with pytest.raises(UntwineError, match="'exact' or 'finite'"):
+    with pytest.raises(UntwineError, match=r"unknown estimator 'exakt'.*'exact'"):
+        J.jacobian(make("tanh"), points(), "exakt")
+    with pytest.raises(UntwineError, match="a sampled Jacobian needs uniforms"):
         J.jacobian(make("tanh"), points(), "sampled")
 
 
@@ -305,6 +307,29 @@ def test_recomputation_under_vmap(monkeypatch):
     monkeypatch.setattr(J, "CHUNK_BYTES", 1)
     for ours, theirs in zip(gradients(), expected, strict=True):
         assert torch.allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_recomputation_under_vmap_keeps_less(monkeypatch):
+    torch.manual_seed(0)
+    decoder = nn.Sequential(nn.Linear(8, 64), nn.Tanh(), nn.Linear(64, 64), nn.SiLU(), nn.Linear(64, 64))
+    weights = [torch.stack((p, 1.1 * p)).detach().requires_grad_() for p in decoder.parameters()]
+    z = torch.randn(2, 50, 8)
+
+    class Call(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = decoder
+
+        def forward(self, z: torch.Tensor) -> torch.Tensor:
+            return J.column_sum(J.trace(self.inner, z), J.unit_tangents(z), lambda c: c.square().sum())
+
+    def total() -> torch.Tensor:
+        state = {f"inner.{name}": w for (name, _), w in zip(decoder.named_parameters(), weights, strict=True)}
+        return vmap(lambda p, z: torch.func.functional_call(Call(), p, (z,)))(state, z).sum()
+
+    whole = kept_bytes(total)
+    monkeypatch.setattr(J, "CHUNK_BYTES", 1)
+    assert kept_bytes(total) < whole / 5
 
 
 # --- precision --------------------------------------------------------------------------------------
