@@ -91,3 +91,11 @@ def test_streams_are_those_of_the_cpu() -> None:
         there = draw(torch.arange(3, device="cuda"), "test", torch.arange(5, device="cuda"), 101).cpu()
         here = draw(torch.arange(3), "test", torch.arange(5), 101)
         torch.testing.assert_close(there, here, rtol=1e-6, atol=1e-6)
+
+
+def test_data_are_drawn_on_the_gpu_as_on_the_cpu() -> None:
+    dataset = uw.datasets.three_dots(examples=3000)
+    table = Table(dataset, torch.device("cuda"))
+    assert table.rows is not None
+    assert table.rows.device.type == "cuda"
+    assert np.array_equal(table.rows.cpu().numpy(), dataset.examples())

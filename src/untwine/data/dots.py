@@ -43,7 +43,15 @@ def three_dots(
     radius is a share of the width, so dots at the border are cut. The picture is drawn at ten times the
     size and averaged down: a subpixel is black when its centre is at most the radius away from the centre
     of any dot. So overlapping dots merge exactly. The uint8 pixel is round(255 * share of white), half to
-    even. The training examples are `examples` states drawn once, independent and uniform.
+    even. The training examples are states drawn once, independent and uniform.
+
+    Args:
+        size: Width and height in pixels.
+        dots: How many dots.
+        positions: How many values x and y of a dot may have.
+        radius: Of a dot, as a share of the width.
+        examples: How many training examples are drawn.
+        seed: Of the training examples.
 
     >>> data = three_dots(examples=10)
     >>> data.factors.names, data.factors.states == 64**6

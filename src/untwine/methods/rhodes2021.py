@@ -19,8 +19,14 @@ def jl1_vae(
 ) -> uw.Objective:
     """E[-log p(x|z) + gamma |J_g(z)|_1] + beta KL(q(z|x) || N(0, I)) (Rhodes & Lee 2021, Eq. 3, as a loss).
 
-    beta and gamma rise linearly from 0 over `anneal` steps. `columns=k` samples k of the Jacobian's columns
-    for each image, unbiasedly; `estimator="finite"` and `through="decoder"` are the authors' code.
+    Args:
+        beta: Weight of the KL.
+        gamma: Weight of the Jacobian's L1 norm.
+        anneal: Steps over which beta and gamma rise linearly from 0.
+        columns: How many of the Jacobian's columns to sample for each image, unbiasedly; all of them if none.
+        estimator: exact, or finite: one-sided differences as in the paper.
+        through: both: the gradient reaches encoder and decoder, as Eq. 3 says; decoder: as the authors' code does.
+        likelihood: bernoulli, squared-error, gaussian, learned-gaussian or laplace.
     """
     return uw.Objective(
         likelihood=uw.likelihoods.named(likelihood),
@@ -43,7 +49,17 @@ def jl2_vae(
     through: str = "both",
     likelihood: str | uw.Likelihood = "bernoulli",
 ) -> uw.Objective:
-    """E[-log p(x|z) + gamma |J_g(z)|_2^2] + beta KL(q(z|x) || N(0, I)): the control (Rhodes & Lee 2021, Figure 7)."""
+    """E[-log p(x|z) + gamma |J_g(z)|_2^2] + beta KL(q(z|x) || N(0, I)): the control (Rhodes & Lee 2021, Figure 7).
+
+    Args:
+        beta: Weight of the KL.
+        gamma: Weight of the Jacobian's squared L2 norm.
+        anneal: Steps over which beta and gamma rise linearly from 0.
+        columns: How many of the Jacobian's columns to sample for each image, unbiasedly; all of them if none.
+        estimator: exact, or finite: one-sided differences.
+        through: both: the gradient reaches encoder and decoder; decoder: the decoder alone.
+        likelihood: bernoulli, squared-error, gaussian, learned-gaussian or laplace.
+    """
     return uw.Objective(
         likelihood=uw.likelihoods.named(likelihood),
         posterior=uw.posteriors.diagonal_normal,

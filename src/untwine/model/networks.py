@@ -89,8 +89,9 @@ def _activation(name: str) -> type[nn.Module]:
 def rhodes64(padding: str = "valid", log_variance: float = -3.0) -> Network:
     """rhodes2021, Table 1: 64x64 images, 4x4 kernels, stride 2, ReLU.
 
-    The encoder's convolutions are unpadded as in the authors' code; `padding="same"` is
-    disentanglement_lib's. The log-variance's bias starts at `log_variance`.
+    Args:
+        padding: Of the encoder: valid (none), as in the authors' code, or same, as in disentanglement_lib.
+        log_variance: Where the bias of the posterior's log-variances starts.
     """
     if padding not in ("valid", "same"):
         raise unknown("padding", padding, ("valid", "same"))
@@ -121,7 +122,12 @@ def rhodes64(padding: str = "valid", log_variance: float = -3.0) -> Network:
 
 @network
 def rhodes16(padding: str = "valid", log_variance: float = -3.0) -> Network:
-    """rhodes2021, Table 2: 16x16 images, 3x3 kernels, stride 2 except in the decoder's last layer, ReLU."""
+    """rhodes2021, Table 2: 16x16 images, 3x3 kernels, stride 2 except in the decoder's last layer, ReLU.
+
+    Args:
+        padding: Of the encoder: valid (none), as in the authors' code, or same.
+        log_variance: Where the bias of the posterior's log-variances starts.
+    """
     if padding not in ("valid", "same"):
         raise unknown("padding", padding, ("valid", "same"))
 
@@ -155,8 +161,14 @@ def conv(
 ) -> Network:
     """Stride-2 4x4 convolutions for any square image from 16 to 256 px, with any number of channels.
 
-    `channels` gives the width of each layer; by default there are as many layers as halve the image to
-    4..7 px, 32 channels wide, the deeper half 64. The decoder mirrors the encoder.
+    The decoder mirrors the encoder.
+
+    Args:
+        channels: Width of each layer; by default as many layers as halve the image to 4..7 px, 32 wide, the
+            deeper half 64.
+        hidden: Width of the dense layer between the convolutions and the latents.
+        activation: relu, tanh, leaky_relu, sigmoid, elu, softplus, silu or gelu.
+        log_variance: Where the bias of the posterior's log-variances starts.
     """
 
     def make(info: Info, outputs: int) -> tuple[nn.Module, nn.Module]:
@@ -196,7 +208,11 @@ def mlp(
 ) -> Builder:
     """Fully connected layers for vectors and images of any shape; `hidden=()` is linear.
 
-    The decoder has the encoder's widths in reverse unless `decoder_hidden` gives them.
+    Args:
+        hidden: Widths of the encoder's hidden layers.
+        decoder_hidden: Widths of the decoder's; the encoder's in reverse if none.
+        activation: relu, tanh, leaky_relu, sigmoid, elu, softplus, silu or gelu.
+        decoder_activation: The decoder's; the encoder's if none.
     """
 
     def make(info: Info, outputs: int) -> tuple[nn.Module, nn.Module]:

@@ -36,7 +36,7 @@ class Table:
         self.dataset, self.device = dataset, device
         if resident is None:
             resident = dataset.nbytes <= _room(device)
-        self.rows = torch.from_numpy(np.ascontiguousarray(dataset.examples())).to(device) if resident else None
+        self.rows = _on_device(dataset, device) if resident else None
 
     def __call__(self, numbers: Tensor) -> Tensor:
         """Examples of these numbers `[..., *shape]` as float32; images in [0, 1]."""
@@ -45,6 +45,14 @@ class Table:
         else:
             found = torch.from_numpy(self.dataset.batch(numbers.flatten().cpu().numpy())).to(self.device)
         return scaled(found).unflatten(0, numbers.shape)
+
+
+def _on_device(dataset: Dataset, device: torch.device) -> Tensor:
+    """All training examples on the device; a dataset that can draw on a GPU does so there."""
+    draw = getattr(dataset, "draw", None)
+    if draw is not None and device.type == "cuda":
+        return draw(torch.from_numpy(dataset.factors_of(np.arange(len(dataset)))).to(device))
+    return torch.from_numpy(np.ascontiguousarray(dataset.examples())).to(device)
 
 
 def scaled(x: Tensor) -> Tensor:
