@@ -12,8 +12,8 @@ from torch import Tensor
 from torch import distributions as D
 
 from untwine.model import likelihoods
+from untwine.model.check import check
 from untwine.model.info import Info
-from untwine.model.jacobian import check
 from untwine.parts import from_json, is_part, to_json
 
 # What torch calls it, and what the loss leaves out for each element.

@@ -14,8 +14,9 @@ import torch
 from torch import nn
 
 from untwine.model import likelihoods, networks, posteriors, priors
+from untwine.model.check import check
 from untwine.model.info import Info
-from untwine.model.jacobian import check, is_known, jacobian
+from untwine.model.jacobian import is_known, jacobian
 from untwine.model.vae import VAE, create
 
 # Settings, and the shapes to try them on.

@@ -205,13 +205,11 @@ class Residual(nn.Module):
         return self.last(self.norm(hidden + self.second(hidden)))
 
 
-@uw.network
 def residual_for_tests() -> Any:
     """A network of a user's own."""
     return lambda info, outputs: (nn.Linear(info.shape[0], outputs), Residual(info.latents, info.shape[0]))
 
 
-@uw.network
 def normalised_for_tests() -> Any:
     """A network that a pack cannot train."""
     return lambda info, outputs: (
@@ -221,6 +219,7 @@ def normalised_for_tests() -> Any:
 
 
 def test_a_network_of_the_users_own() -> None:
+    uw.network(residual_for_tests)
     run = tiny(network="residual_for_tests", seeds=[0, 1, 2], steps=30, log_every=1)
     pack, alone = uw.fit(run), uw.fit(run.replace(seeds=[1]))
     np.testing.assert_allclose(losses(pack, "seed-1"), losses(alone, "seed-1"), rtol=1e-5)
@@ -228,6 +227,7 @@ def test_a_network_of_the_users_own() -> None:
 
 
 def test_running_statistics_are_refused() -> None:
+    uw.network(normalised_for_tests)
     with pytest.raises(uw.UntwineError, match="GroupNorm"):
         uw.fit(tiny(network="normalised_for_tests"))
 

@@ -18,8 +18,9 @@ from torch.func import functional_call, vmap
 
 from untwine.errors import UntwineError
 from untwine.model import networks
+from untwine.model.check import check
 from untwine.model.info import Info
-from untwine.model.jacobian import check, is_known
+from untwine.model.jacobian import is_known
 from untwine.model.vae import VAE, create
 from untwine.objective.core import Objective, Penalty, evaluate, is_leaf
 from untwine.objective.schedules import schedule
