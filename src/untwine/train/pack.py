@@ -1,13 +1,16 @@
 """A pack: the members of a run that train as one computation, seeds as the leading dimension.
 
 All parameters of a member are one row of `parameters [members, count]`; layers see views of it. A step is
-one function of one member, mapped over members: by `vmap`, or by a loop where that is faster (on a CPU
-vmap turns convolutions into grouped ones, which are slower than one after another).
+one function of one member, mapped over members: by `vmap`, or one by one where that is faster (on a CPU
+vmap turns convolutions into grouped ones, which are slow; members then run side by side in threads).
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -53,6 +56,7 @@ class Stack:
         self.batching = _batching(self.template, device) if batching == "auto" else batching
         if self.batching not in ("loop", "vmap"):
             raise UntwineError(f"batching is 'auto', 'loop' or 'vmap', not {batching!r}")
+        self._start_workers(device)
 
     def __len__(self) -> int:
         return len(self.parameters)
@@ -64,25 +68,55 @@ class Stack:
         return {n: p.reshape((*lead, *s)) for n, p, s in zip(self.names, pieces, self.shapes, strict=True)}
 
     def map(self, function: Callable[..., Any], *arguments: Any) -> Tensor:
-        """`function(model_call, *arguments)` for each member; arguments are stacked, results are stacked.
+        """`function(vae, *arguments)` for each member, without gradients; arguments and results are stacked."""
+        parameters = self.views(self.parameters)
+        if self.batching == "vmap":
+            with torch.no_grad():
+                mapped = vmap(lambda p, b, *a: self.call(self.template, p, b, function, *a))
+                return mapped(parameters, self.buffers, *arguments)
 
-        `model_call(f)` runs `f(vae)` with that member's parameters in place.
+        def one(template: VAE, i: int) -> Tensor:
+            with torch.no_grad():  # here, since every thread has a mode of its own
+                return self.call(template, _at(parameters, i), _at(self.buffers, i), function, *_at(arguments, i))
+
+        return torch.stack(self.each(one))
+
+    def each(self, function: Callable[[VAE, int], Any]) -> list[Any]:
+        """`function(template, i)` for each member i; on a CPU they run side by side, a thread for each.
+
+        So no thread waits for another inside of a layer, which on a busy machine is ruinous, and the
+        results of a member do not depend on the number of threads while each has one of its own.
         """
-        with torch.no_grad():
-            parameters = self.views(self.parameters)
-            if self.batching == "vmap":
-                return vmap(lambda p, b, *a: self.call(p, b, function, *a))(parameters, self.buffers, *arguments)
-            return torch.stack(
-                [
-                    self.call(_at(parameters, i), _at(self.buffers, i), function, *_at(arguments, i))
-                    for i in range(len(self))
-                ]
-            )
+        if self._workers is None:
+            return [function(self.template, i) for i in range(len(self))]
 
-    def call(self, parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor], function: Any, *args: Any) -> Any:
+        def one(i: int) -> Any:
+            template = self._templates.get()  # parameters are put in place: no two threads may share one
+            try:
+                return function(template, i)
+            finally:
+                self._templates.put(template)
+
+        return list(self._workers.map(one, range(len(self))))
+
+    def _start_workers(self, device: torch.device) -> None:
+        threads = torch.get_num_threads()
+        count = min(len(self), threads)
+        self._workers = None
+        if self.batching == "loop" and device.type == "cpu" and count > 1:
+            inner = max(1, threads // count)
+            self._workers = ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(inner,))
+            self._templates: SimpleQueue[VAE] = SimpleQueue()
+            for _ in range(count):
+                self._templates.put(copy.deepcopy(self.template))
+
+    @staticmethod
+    def call(
+        template: VAE, parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor], function: Any, *args: Any
+    ) -> Any:
         """`function(vae, *args)` with these parameters in the template's place."""
         state = {f"vae.{k}": v for k, v in (*parameters.items(), *buffers.items())}
-        return functional_call(_Call(self.template, function), state, args)
+        return functional_call(_Call(template, function), state, args)
 
     def state(self, i: int) -> dict[str, Tensor]:
         """The plain state dict of one member."""
@@ -174,20 +208,21 @@ class Pack(Stack):
 
         if self.batching == "vmap":
             leaf = {k: v.detach().requires_grad_() for k, v in self.views(self.parameters).items()}
-            out = vmap(lambda p, b, *a: self.call(p, b, terms, *a))(leaf, self.buffers, x, weights, noise)
+            mapped = vmap(lambda p, b, *a: self.call(self.template, p, b, terms, *a))
+            out = mapped(leaf, self.buffers, x, weights, noise)
             grads = _gradients(out[:, 0].sum(), leaf.values())
             return out.detach(), torch.cat([g.reshape(len(self), -1) for g in grads], 1)
-        outs, rows = [], []
-        for i in range(len(self)):
+
+        def one(template: VAE, i: int) -> tuple[Tensor, Tensor]:
             if alive is not None and not alive[i]:
-                outs.append(torch.full((len(self.terms[0]) + watch * len(self.terms[1]),), torch.nan))
-                rows.append(torch.zeros_like(self.parameters[i]))
-                continue
+                count = len(self.terms[0]) + watch * len(self.terms[1])
+                return torch.full((count,), torch.nan, device=self.device), torch.zeros_like(self.parameters[i])
             leaf = {k: _laid_out(v).detach().requires_grad_() for k, v in self.views(self.parameters[i]).items()}
-            out = self.call(leaf, _at(self.buffers, i), terms, x[i], _at(weights, i), _at(noise, i))
-            rows.append(torch.cat([g.flatten() for g in _gradients(out[0], leaf.values())]))
-            outs.append(out.detach())
-        return torch.stack([out.to(self.device) for out in outs]), torch.stack(rows)
+            out = self.call(template, leaf, _at(self.buffers, i), terms, x[i], _at(weights, i), _at(noise, i))
+            return out.detach(), torch.cat([g.flatten() for g in _gradients(out[0], leaf.values())])
+
+        outs, rows = zip(*self.each(one), strict=True)
+        return torch.stack(outs), torch.stack(rows)
 
 
 def _laid_out(weight: Tensor) -> Tensor:
