@@ -170,7 +170,7 @@ def test_number(given, expected):
 
 @pytest.mark.parametrize("given", ["three", None, object(), ["a"]])
 def test_what_is_no_number(given):
-    with pytest.raises((TypeError, ValueError)):
+    with pytest.raises(UntwineError, match="a number was expected"):
         number(given)
 
 

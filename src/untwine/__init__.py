@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from untwine.methods.registry import method
     from untwine.model import likelihoods, networks, posteriors, priors
     from untwine.model.info import Info
-    from untwine.model.likelihoods import Likelihood
+    from untwine.model.likelihoods import Likelihood, LikelihoodModule
     from untwine.model.networks import network
+    from untwine.model.posteriors import Posterior
+    from untwine.model.priors import Prior, PriorModule
     from untwine.model.vae import VAE
     from untwine.objective import penalties, schedules
     from untwine.objective.core import Needs, Objective, Pass, Penalty, Term
@@ -48,7 +50,9 @@ _NAMES = {
     "dataset": "untwine.data",
     "method": "untwine.methods.registry",
     "Info": "untwine.model.info",
-    "Likelihood": "untwine.model.likelihoods",
+    **dict.fromkeys(("Likelihood", "LikelihoodModule"), "untwine.model.likelihoods"),
+    "Posterior": "untwine.model.posteriors",
+    **dict.fromkeys(("Prior", "PriorModule"), "untwine.model.priors"),
     "network": "untwine.model.networks",
     "VAE": "untwine.model.vae",
     **dict.fromkeys(("Needs", "Objective", "Pass", "Penalty", "Term"), "untwine.objective.core"),
@@ -66,10 +70,14 @@ __all__ = [
     "FactorSpace",
     "Info",
     "Likelihood",
+    "LikelihoodModule",
     "Needs",
     "Objective",
     "Pass",
     "Penalty",
+    "Posterior",
+    "Prior",
+    "PriorModule",
     "Run",
     "Term",
     "UntwineError",

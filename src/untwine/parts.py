@@ -62,12 +62,15 @@ def number(value: Any) -> float | Each:
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return each(*value)
+        return Each(tuple(_finite(one) for one in value))
     return _finite(value)
 
 
 def _finite(value: Any) -> float:
-    made = float(value)
+    try:
+        made = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise UntwineError(f"a number was expected, not {value!r}") from None
     if not math.isfinite(made):
         raise UntwineError(f"a number must be finite, not {made}")
     return made

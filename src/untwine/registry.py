@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -67,5 +68,8 @@ class Registry:
         missing = [k for k, p in parameters.items() if p.default is p.empty and k not in arguments]
         if missing:
             raise UntwineError(f"{self.kind} {name!r} needs {', '.join(missing)}")
+        for key, value in arguments.items():
+            if isinstance(value, float) and not math.isfinite(value):
+                raise UntwineError(f"{key} of {self.kind} {name!r} must be finite, not {value}")
         whole = {key: arguments.get(key, p.default) for key, p in parameters.items()}
         return {k: float(v) if type(v) is int and type(parameters[k].default) is float else v for k, v in whole.items()}

@@ -215,7 +215,7 @@ def test_interrupt_saves_and_resume_finishes():
         (["beta-vae", *SMALL, "--beta", "1,2"], "give one value for each member"),
         (["vae", *DATA, "--network", "rhodes64"], "try 'mlp'"),
         (["vae", "--dataset", "images"], "--dataset.source"),
-        (["vae", "--dataset", "images", "--dataset.source", "none"], "there is no none"),
+        (["vae", "--dataset", "images", "--dataset.source", "none"], "there is no /"),
     ],
 )
 def test_a_wrong_command_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]):

@@ -287,3 +287,92 @@ def test_tensorboard_gets_every_term(tmp_path: Path) -> None:
 def test_a_device_that_is_not_there(device: str, message: str) -> None:
     with pytest.raises(uw.UntwineError, match=message):
         uw.fit(tiny(), device=device)
+
+
+def test_the_log_may_change_along_the_way(tmp_path: Path) -> None:
+    uw.fit(tiny(watch=("jacobian_l1",)), tmp_path)
+    uw.fit(tiny(seeds=[0, 1], log_every=2), tmp_path)
+    again = uw.resume(tmp_path)
+    assert len(again) == 2
+    terms = {entry["pack"]: set(next(iter(entry["members"].values()))) for entry in again.history}
+    assert "jacobian_l1" in terms[0]
+    assert "jacobian_l1" not in terms[1]
+    with pytest.raises(RuntimeError):
+        uw.fit(tiny(seeds=[2]), tmp_path, progress=StopAt(7), checkpoint_seconds=0.0)
+    later = uw.fit(tiny(seeds=[2], watch=["jacobian_l1"]), tmp_path)
+    assert "jacobian_l1" in later.history[-1]["members"]["seed-2"]
+
+
+def test_fit_returns_the_members_of_the_run_in_its_order(tmp_path: Path) -> None:
+    uw.fit(tiny(seeds=[3, 1, 2]), tmp_path)
+    assert [member.name for member in uw.fit(tiny(seeds=[2, 3]), tmp_path).members] == ["seed-2", "seed-3"]
+    assert [member.name for member in uw.load(tmp_path).members] == ["seed-3", "seed-1", "seed-2"]
+
+
+def test_lost_weights_are_trained_again(tmp_path: Path) -> None:
+    first = uw.fit(tiny(seeds=[0, 1]), tmp_path)
+    (tmp_path / "members" / "seed-1.safetensors").unlink()
+    with pytest.warns(UserWarning, match="weights of seed-1 are lost"):
+        again = uw.fit(tiny(seeds=[0, 1]), tmp_path)
+    assert [pack["members"] for pack in folder.read(tmp_path)["packs"]] == [["seed-0", "seed-1"], ["seed-1"]]
+    for name, value in first.member(1).state_dict().items():
+        torch.testing.assert_close(again.member(1).state_dict()[name], value, rtol=1e-5, atol=1e-6)
+
+
+def test_changed_data_are_noticed(tmp_path: Path) -> None:
+    uw.fit(tiny(), tmp_path)
+    content = json.loads((tmp_path / "run.json").read_text())
+    (tmp_path / "run.json").write_text(json.dumps({**content, "data_size": 299}))
+    with pytest.raises(uw.UntwineError, match=r"trained on 299 examples of .*, but the dataset has 300"):
+        uw.fit(tiny(seeds=[0, 1]), tmp_path)
+
+
+@pytest.mark.parametrize("key", ["run", "members", "packs", "data_size", "shape"])
+def test_a_damaged_outline_is_named(tmp_path: Path, key: str) -> None:
+    uw.fit(tiny(), tmp_path)
+    content = json.loads((tmp_path / "run.json").read_text())
+    for wrong in ({k: v for k, v in content.items() if k != key}, {**content, key: "x"}):
+        (tmp_path / "run.json").write_text(json.dumps(wrong))
+        for call in (uw.load, uw.resume):
+            with pytest.raises(uw.UntwineError, match=f"run.json is damaged: its '{key}'"):
+                call(tmp_path)
+
+
+def test_a_misspelt_key_in_a_file_is_named(tmp_path: Path) -> None:
+    uw.fit(tiny(), tmp_path)
+    content = json.loads((tmp_path / "run.json").read_text())
+    content["run"]["lrr"] = content["run"].pop("lr")
+    (tmp_path / "run.json").write_text(json.dumps(content))
+    with pytest.raises(uw.UntwineError, match="did you mean 'lr'"):
+        uw.resume(tmp_path)
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    for out in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(uw.UntwineError, match="cannot be written to"):
+            uw.fit(tiny(), out)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_junk_in_a_folder_is_left_alone(tmp_path: Path) -> None:
+    uw.fit(tiny(), tmp_path)
+    with (tmp_path / "log.jsonl").open("ab") as file:
+        file.write(b"[]\n\xff\xfe\n{}\n")
+    (tmp_path / "checkpoint" / "mine").mkdir(parents=True)
+    assert len(uw.fit(tiny(seeds=[0, 1]), tmp_path)) == 2
+    assert (tmp_path / "checkpoint" / "mine").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"pack_size": 0}, "pack_size must be 1 or more"),
+        ({"checkpoint_seconds": -1.0}, "checkpoint_seconds must be 0 or more"),
+        ({"tensorboard": True}, "need a folder"),
+        ({"batching": "lop"}, "batching is"),
+    ],
+)
+def test_options_that_make_no_sense(options: dict, message: str) -> None:
+    with pytest.raises(uw.UntwineError, match=message):
+        uw.fit(tiny(), **options)

@@ -257,3 +257,86 @@ def test_a_method_of_ten_lines_gets_everything() -> None:
     x = torch.from_numpy(run.make_dataset().batch(range(100)))
     sizes = ensemble.encode(x).abs().mean((1, 2))
     assert sizes[1] < sizes[0]
+
+
+class Odd(nn.Module):
+    """A decoder with a buffer of its own, a layer used twice, and a frozen one."""
+
+    def __init__(self, latents: int, size: int) -> None:
+        super().__init__()
+        self.register_buffer("grid", torch.linspace(1.0, 2.0, latents))
+        shared = nn.Linear(8, 8)
+        self.layers = nn.Sequential(nn.Linear(latents, 8), nn.Tanh(), shared, nn.Tanh(), shared, nn.Linear(8, size))
+        self.layers[0].weight.requires_grad_(False)
+
+    def forward(self, z: torch.Tensor) -> torch.Tensor:
+        return self.layers(z * self.grid)
+
+
+def odd_for_tests() -> Any:
+    """A network with everything that a state dict can hold."""
+    return lambda info, outputs: (nn.Linear(info.shape[0], outputs), Odd(info.latents, info.shape[0]))
+
+
+@pytest.mark.parametrize("batching", ["loop", "vmap"])
+def test_buffers_tied_weights_and_frozen_layers(batching: str, tmp_path: Any) -> None:
+    uw.network(odd_for_tests)
+    run = tiny(network="odd_for_tests", seeds=[0, 1])
+    trained = uw.fit(run, tmp_path, batching=batching)
+    start = Pack(run.members(), run.info(), CPU)
+    loaded = uw.load(tmp_path)
+    for i in range(2):
+        before, after = start.state(i), loaded.member(i).state_dict()
+        assert torch.equal(after["decoder.grid"], torch.linspace(1.0, 2.0, 3))
+        assert torch.equal(after["decoder.layers.0.weight"], before["decoder.layers.0.weight"])
+        assert not torch.equal(after["decoder.layers.0.bias"], before["decoder.layers.0.bias"])
+        assert torch.equal(after["decoder.layers.2.weight"], after["decoder.layers.4.weight"])
+        assert not torch.equal(after["decoder.layers.2.weight"], before["decoder.layers.2.weight"])
+    assert same(trained, loaded)
+
+
+def dropping_for_tests() -> Any:
+    return lambda info, outputs: (nn.Sequential(nn.Linear(6, outputs), nn.Dropout(0.5)), nn.Linear(3, 6))
+
+
+class Shaken(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.randn(x.shape)
+
+
+def shaking_for_tests() -> Any:
+    return lambda info, outputs: (nn.Sequential(nn.Linear(6, outputs), Shaken()), nn.Linear(3, 6))
+
+
+@pytest.mark.parametrize("network", [dropping_for_tests, shaking_for_tests])
+def test_networks_that_draw_are_refused(network: Any) -> None:
+    uw.network(network)
+    with pytest.raises(uw.UntwineError, match="global generator"):
+        uw.fit(tiny(network=network.__name__))
+
+
+def test_an_update_that_overflows_keeps_the_last_finite_weights(tmp_path: Any) -> None:
+    with (
+        pytest.raises(uw.UntwineError, match="diverged"),
+        pytest.warns(UserWarning, match="diverged at step 0"),
+    ):
+        uw.fit(tiny(lr=1e38, optimiser={"name": "adam", "eps": 1e-30}), tmp_path)
+    kept = checkpoint.read_tensors(tmp_path / "members" / "seed-0.safetensors")
+    assert all(value.isfinite().all() for value in kept.values())
+
+
+def test_bernoulli_on_data_outside_the_unit_interval_is_pointed_out() -> None:
+    with pytest.warns(UserWarning, match=r"Bernoulli likelihood is for data in \[0, 1\]"):
+        uw.fit(tiny("vae"))
+
+
+def test_a_prior_must_live_on_all_real_vectors() -> None:
+    bounded = torch.distributions.Dirichlet(torch.ones(3))
+    sentence = uw.Objective(
+        uw.likelihoods.squared_error, uw.posteriors.diagonal_normal, bounded, {"kl": 1.0 * uw.penalties.kl}
+    )
+    with pytest.raises(uw.UntwineError, match="over all real vectors; Dirichlet is not"):
+        uw.fit(tiny(sentence))
+    plain = torch.distributions.Normal(torch.zeros(3), torch.ones(3))  # over each latent: taken as independent
+    fine = uw.Objective(uw.likelihoods.squared_error, uw.posteriors.diagonal_normal, plain, sentence.penalties)
+    assert same(uw.fit(tiny(fine)), uw.fit(tiny(uw.methods.vae(likelihood="squared_error"))))

@@ -1,6 +1,7 @@
 """The spec: strict, round-tripping, and the identity of members."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -60,6 +61,11 @@ def test_a_schedule_and_a_likelihood_as_arguments_round_trip() -> None:
         ({"lr": 0.0}, "lr must be positive"),
         ({"lr": float("nan")}, "must be finite"),
         ({"clip": -1.0}, "clip must be positive"),
+        ({"clip": "1m"}, "a number was expected"),
+        ({"lr": "fast"}, "a number was expected"),
+        ({"seeds": "3-1"}, "not a range"),
+        ({"seeds": "0-99999999999"}, "not a range"),
+        ({"dataset": {"name": "synthetic_linear", "ratio": float("nan")}}, "must be finite"),
         ({"watch": ["jacobian_l3"]}, "did you mean 'jacobian_l"),
     ],
 )
@@ -114,3 +120,23 @@ def test_the_network_suits_the_data() -> None:
 def test_a_run_is_frozen() -> None:
     with pytest.raises(AttributeError):
         tiny().steps = 3  # type: ignore[misc]
+
+
+def test_numbers_from_numpy_and_whole_numbers_are_the_same() -> None:
+    assert tiny(seeds=np.arange(2), latents=np.int64(3)) == tiny(seeds=[np.int64(0), 1])
+    assert tiny(clip=1).id == tiny(clip=1.0).id
+    assert tiny(network={"name": "rhodes64", "log_variance": -3}).id == tiny(network="rhodes64").id
+    assert tiny(watch="jacobian-l1") == tiny(watch=["jacobian_l1", "jacobian_l1"])
+
+
+def test_a_misspelt_argument_of_a_method_in_python() -> None:
+    with pytest.raises(uw.UntwineError, match="did you mean 'beta'"):
+        uw.methods.beta_vae(betta=3.0)  # type: ignore[call-arg]
+
+
+def test_the_source_of_images_is_a_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.save(tmp_path / "pictures.npy", np.zeros((3, 16, 16), np.uint8))
+    monkeypatch.chdir(tmp_path)
+    by_name = uw.Run(method="vae", dataset={"name": "images", "source": "pictures.npy"})
+    assert by_name.dataset["source"] == str(tmp_path / "pictures.npy")
+    assert by_name == uw.Run(method="vae", dataset=uw.datasets.images("pictures.npy"))

@@ -174,7 +174,8 @@ def _overview() -> str:
 
 def _run(method: str, given: Any) -> Any:
     """The run that the flags describe. Whatever of it cannot be made is the command line's fault."""
-    from untwine.train.pack import build
+    from untwine.train.devices import pick_device
+    from untwine.train.loop import check
     from untwine.train.run import Run
 
     named = {}
@@ -183,7 +184,8 @@ def _run(method: str, given: Any) -> Any:
         named[kind] = name if chosen is None else {"name": name, **flags.values(chosen)}
     try:
         run = Run(method={"name": method, **flags.values(given.method)}, **named, **flags.values(given.run))
-        build(run.members()[0], run.info())  # before a folder is made: the network may not suit the data
+        check(run)  # before a folder is made: the network may not suit the data
+        pick_device(flags.values(given.machine)["device"])
     except UntwineError as error:
         raise UsageError(str(error)) from None
     return run

@@ -4,7 +4,7 @@
 """
 
 from untwine.data import dots, images, synthetic  # noqa: F401 - they register themselves
-from untwine.data.dataset import Dataset, build, dataset, datasets
+from untwine.data.dataset import Dataset, build, complete, dataset, datasets
 from untwine.data.factors import FactorSpace
 
-__all__ = ["Dataset", "FactorSpace", "build", "dataset", "datasets"]
+__all__ = ["Dataset", "FactorSpace", "build", "complete", "dataset", "datasets"]

@@ -156,7 +156,7 @@ def dataset(function: Callable[P, Dataset]) -> Callable[P, Dataset]:
         for key, value in bound.arguments.items():
             bound.arguments[key] = _conform(value, hints.get(key, Any), f"{key!r} of dataset {name!r}")
         made = function(*bound.args, **bound.kwargs)
-        made.spec = {"name": name, **{key: _plain(value) for key, value in bound.arguments.items()}}
+        made.spec = {"name": name, **{key: _plain(value, key) for key, value in bound.arguments.items()}}
         return made
 
     return datasets.add(wrapped)
@@ -211,8 +211,18 @@ def _conform(value: Any, hint: Any, where: str) -> Any:
     raise UntwineError(f"{where} must be {expected}; got {type(value).__name__} {value!r:.60}")
 
 
-def _plain(value: Any) -> Any:
-    """An argument as JSON."""
+def complete(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A spec with every argument, without making the dataset."""
+    arguments = datasets.complete(spec["name"], {key: value for key, value in spec.items() if key != "name"})
+    return {"name": datasets[spec["name"]].__name__, **{k: _plain(v, k) for k, v in arguments.items()}}
+
+
+def _plain(value: Any, key: str = "") -> Any:
+    """An argument as JSON. The path of a source means the same wherever the spec is read."""
+    if isinstance(value, Mapping) and "array" in value:
+        return dict(value)
+    if key == "source" and isinstance(value, str | os.PathLike):
+        return os.path.abspath(value)
     if isinstance(value, np.ndarray):
         return {"array": fingerprint(value), "dtype": value.dtype.name, "shape": list(value.shape)}
     if isinstance(value, os.PathLike):

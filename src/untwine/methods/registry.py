@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ParamSpec
 
-from untwine.errors import UntwineError
+from untwine.errors import UntwineError, unknown
 from untwine.parts import Each, number
 from untwine.registry import Registry
 
@@ -28,6 +28,9 @@ def method(function: Callable[P, Objective]) -> Callable[P, Objective]:
 
     @functools.wraps(function)
     def made(*args: P.args, **kwargs: P.kwargs) -> Objective:
+        for name in kwargs:
+            if name not in signature.parameters:
+                raise unknown(f"argument of method {function.__name__!r}:", name, signature.parameters)
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         for name, parameter in signature.parameters.items():
@@ -46,7 +49,7 @@ def _number(method: str, name: str, value: Any) -> float | Each | Any:
         return value
     try:
         return number(value)
-    except (TypeError, ValueError):
+    except UntwineError:
         raise UntwineError(f"{name} of method {method!r} must be a number, not {value!r}") from None
 
 

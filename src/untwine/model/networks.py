@@ -56,7 +56,10 @@ def network(function: Callable[..., Builder | Network]) -> Callable[..., Network
 def build(spec: dict[str, Any]) -> Network:
     """The network of a spec `{"name": ..., **settings}`; unknown names and settings are refused."""
     arguments = {k: tuple(v) if isinstance(v, list) else v for k, v in spec.items() if k != "name"}
-    return networks.call(spec["name"], arguments)
+    try:
+        return networks.call(spec["name"], arguments)
+    except TypeError as error:
+        raise UntwineError(f"network {spec['name']!r} cannot be made of {arguments}: {error}") from None
 
 
 def suited(shape: tuple[int, ...]) -> Network:
@@ -177,6 +180,7 @@ def conv(
         widths = channels or tuple(32 if layer < depth / 2 else 64 for layer in range(depth))
         if 2 ** len(widths) > size:
             raise UntwineError(f"{len(widths)} halvings of a {size}x{size} image leave nothing: give fewer channels")
+        _widths("conv", *widths, hidden)
         kind = _activation(activation)
         sizes = [size >> layer for layer in range(len(widths) + 1)]
         planes = [colours, *widths]
@@ -217,6 +221,7 @@ def mlp(
 
     def make(info: Info, outputs: int) -> tuple[nn.Module, nn.Module]:
         size = math.prod(info.shape)
+        _widths("mlp", *hidden, *(decoder_hidden or ()))
         back = tuple(reversed(hidden)) if decoder_hidden is None else decoder_hidden
         encoder = nn.Sequential(nn.Flatten(), *_dense((size, *hidden, outputs), _activation(activation)))
         kind = _activation(decoder_activation or activation)
@@ -224,6 +229,11 @@ def mlp(
         return encoder, decoder
 
     return make
+
+
+def _widths(name: str, *widths: int) -> None:
+    if any(not isinstance(width, int) or width < 1 for width in widths):
+        raise UntwineError(f"the layers of network {name!r} must be 1 wide or more, not {list(widths)}")
 
 
 def _dense(widths: tuple[int, ...], kind: type[nn.Module]) -> list[nn.Module]:

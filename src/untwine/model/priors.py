@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch import distributions as D
+from torch.distributions import constraints
 
 from untwine.errors import UntwineError, unknown
 from untwine.model.info import Info
@@ -122,6 +123,11 @@ class Given(Prior):
 
     def build(self, info: Info) -> PriorModule:
         module = _Given(self.recipe)
+        support = module().support
+        while hasattr(support, "base_constraint"):  # of independent dimensions, of mixtures
+            support = support.base_constraint  # type: ignore[union-attr]
+        if support is not constraints.real:
+            raise UntwineError(f"a prior must be over all real vectors; {self.recipe['distribution']} is not")
         event = tuple(module().event_shape)
         if event != (info.latents,):
             raise UntwineError(f"this prior is over vectors of shape {event}, but there are {info.latents} latents")
@@ -129,12 +135,14 @@ class Given(Prior):
 
 
 def given(distribution: D.Distribution) -> Prior:
-    """A prior from any distribution of `torch.distributions` over the latent vector.
+    """A prior from a distribution of `torch.distributions` over the latent vector, or over each latent.
 
     >>> prior = given(D.Independent(D.Laplace(torch.zeros(3), torch.ones(3)), 1))
     >>> prior.build(Info(latents=3, shape=(1, 8, 8)))().event_shape
     torch.Size([3])
     """
+    if len(distribution.event_shape) == 0 and len(distribution.batch_shape) == 1:
+        distribution = D.Independent(distribution, 1)
     recipe = _recipe(distribution)
     if recipe["distribution"] not in D.__all__:
         raise unknown("distribution", recipe["distribution"], D.__all__)

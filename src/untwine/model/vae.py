@@ -32,6 +32,11 @@ class VAE(nn.Module):
                     f"{type(module).__name__} keeps running statistics, which a pack of members cannot share; "
                     "use GroupNorm instead"
                 )
+            if isinstance(module, nn.modules.dropout._DropoutNd | nn.RReLU):
+                raise UntwineError(
+                    f"{type(module).__name__} draws from a global generator: a member would depend on its company; "
+                    "leave it out"
+                )
 
     def posterior(self, x: Float[Tensor, "batch ..."]) -> Q:
         """q(z | x)."""

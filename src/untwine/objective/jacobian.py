@@ -74,8 +74,8 @@ def jacobian(
         raise UntwineError(f"the estimator is 'exact' or 'finite', not {estimator!r}; sample with columns=k")
     if through not in ("both", "decoder"):
         raise UntwineError(f"through is 'both' or 'decoder', not {through!r}")
-    if columns is not None and columns < 1:
-        raise UntwineError(f"columns must be 1 or more, not {columns}")
+    if columns is not None and not (isinstance(columns, int) and columns >= 1):
+        raise UntwineError(f"columns must be a whole number, 1 or more, not {columns!r}")
     return Penalty(Jacobian(p, estimator, columns, through, float(eps)))
 
 

@@ -121,8 +121,8 @@ def ramp(end: Number, steps: int, start: float | list | tuple | Each = 0.0) -> S
         if steps:
             raise UntwineError("a weight that is a schedule already cannot be annealed too: set anneal=0")
         return end
-    if steps < 0:
-        raise UntwineError(f"a ramp takes 0 steps or more, not {steps}")
+    if not isinstance(steps, int) or steps < 0:
+        raise UntwineError(f"a ramp takes a whole number of steps, 0 or more, not {steps!r}")
     return Constant(number(end)) if steps == 0 else Ramp(number(end), int(steps), number(start))
 
 

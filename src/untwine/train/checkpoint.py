@@ -89,6 +89,7 @@ def newest(folder: Path, about: dict[str, Any]) -> tuple[int, dict[str, Tensor]]
 def clear(folder: Path) -> None:
     """Remove all checkpoints."""
     if folder.is_dir():
-        for path in folder.iterdir():
+        for path in folder.glob("*step-*"):
             path.unlink(missing_ok=True)
-        folder.rmdir()
+        with contextlib.suppress(OSError):  # what is not ours stays
+            folder.rmdir()

@@ -20,7 +20,7 @@ from untwine.model.info import Info
 from untwine.model.vae import VAE
 from untwine.train import checkpoint, folder
 from untwine.train.batches import scaled
-from untwine.train.devices import pick_device
+from untwine.train.devices import exact, pick_device
 from untwine.train.pack import Stack, build
 from untwine.train.run import Member
 
@@ -74,8 +74,8 @@ class Ensemble:
         return made.eval()
 
     def _map(self, function: Any, x: Tensor, batch: int) -> Tensor:
-        pieces = [self._stack.map(function, part.to(self.device)).cpu() for part in x.split(batch, 1)]
-        return torch.cat(pieces, 1)
+        with exact(self.device):
+            return torch.cat([self._stack.map(function, part.to(self.device)).cpu() for part in x.split(batch, 1)], 1)
 
     def _examples(self, x: ArrayLike | Tensor) -> Tensor:
         found = x if isinstance(x, Tensor) else torch.from_numpy(np.ascontiguousarray(x))
@@ -108,10 +108,12 @@ def load(path: str | Path, device: str = "auto") -> Ensemble:
     return gather(Path(path), pick_device(device))
 
 
-def gather(path: Path, device: torch.device) -> Ensemble:
-    """The finished members of a folder, without a word about the others."""
+def gather(path: Path, device: torch.device, ids: Sequence[str] | None = None) -> Ensemble:
+    """The finished members of a folder (those of some ids, in their order), without a word about the others."""
     content = folder.read(path)
-    done = [entry for entry in content["members"] if entry["state"] == "done"]
+    done = [entry for entry in content["members"] if entry["state"] == "done" and (ids is None or entry["id"] in ids)]
+    if ids is not None:
+        done.sort(key=lambda entry: ids.index(entry["id"]))
     if not done and all(entry["state"] == "diverged" for entry in content["members"]):
         raise UntwineError(f"every member of {path} diverged: try a smaller learning rate, or clip=1.0")
     if not done:

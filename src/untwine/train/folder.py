@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import shlex
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,8 +27,12 @@ FINISHED = ("done", "diverged")
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold a folder for this process; the system lets go of it however the process ends."""
-    path.mkdir(parents=True, exist_ok=True)
-    with (path / ".lock").open("a+") as file:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        file = (path / ".lock").open("a+")
+    except OSError as error:
+        raise UntwineError(f"{path} cannot be written to: {error.strerror or error}; choose another folder") from None
+    with file:
         try:
             _lock(file.fileno())
         except OSError:
@@ -63,7 +69,33 @@ def read(path: Path) -> dict[str, Any]:
         raise UntwineError(f"{file} cannot be read: {error}") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise UntwineError(f"{file} is not a run that untwine {__version__} can read")
+    wrong = _damage(content)
+    if wrong:
+        raise UntwineError(f"{file} is damaged: {wrong}")
     return content
+
+
+_ENTRY = {"name": str, "id": str, "seed": int, "data_seed": int, "state": str, "spec": dict}
+
+
+def _damage(content: dict[str, Any]) -> str:
+    """What is wrong with the outline of a `run.json`, if anything is."""
+    for key, kind in (("run", dict), ("shape", list), ("data_size", int), ("members", list), ("packs", list)):
+        if not isinstance(content.get(key), kind):
+            return f"its {key!r} is missing or not what it should be"
+    for entry in content["members"]:
+        for key, kind in _ENTRY.items():
+            if not isinstance(entry, dict) or not isinstance(entry.get(key), kind):
+                return f"the {key!r} of a member is missing or not what it should be"
+        if entry["state"] in FINISHED and not isinstance(entry.get("file"), str):
+            return f"{entry['name']} has no file"
+    names = {entry["name"] for entry in content["members"]}
+    for pack in content["packs"]:
+        if not isinstance(pack, dict) or not isinstance(pack.get("members"), list) or "state" not in pack:
+            return "a pack is not what it should be"
+        if not set(pack["members"]) <= names:
+            return "a pack has a member that is not in the list"
+    return "" if content["members"] else "it has no members"
 
 
 def to_member(entry: dict[str, Any]) -> Member:
@@ -78,9 +110,15 @@ def how_to_resume(path: Path) -> str:
 def stored(path: str | Path) -> Run:
     """The run of a folder with all its members: numbers that differ by member are gathered from them."""
     content = read(Path(path))
-    entries = content["members"]
+    entries, spec = content["members"], content["run"]
     seeds = {key: [entry[key[:-1]] for entry in entries] for key in ("seeds", "data_seeds")}
-    return Run.from_json({**_gathered(content["run"], [entry["spec"] for entry in entries]), **seeds})
+    trained = {key: value for key, value in spec.items() if key not in SILENT}
+    try:
+        gathered = _gathered(trained, [entry["spec"] for entry in entries])
+    except (KeyError, IndexError, TypeError):
+        Run.from_json({**spec, "seeds": [0]})  # says what is wrong with the run itself, if it is that
+        raise UntwineError(f"{path}/run.json is damaged: its run and its members do not agree") from None
+    return Run.from_json({**spec, **gathered, **seeds})
 
 
 def _gathered(spec: Any, members: list[Any]) -> Any:
@@ -98,7 +136,8 @@ class Folder:
         self.path = path
         if (path / "run.json").exists():
             self.content = read(path)
-            self._agree(run)
+            self._agree(run, info)
+            self._verify()
         else:
             others = [p.name for p in path.iterdir() if p.name != ".lock"]
             if others:
@@ -114,8 +153,23 @@ class Folder:
             }
         self._add(run.members())
 
-    def _agree(self, run: Run) -> None:
+    def _verify(self) -> None:
+        """A finished member whose weights are gone or damaged waits to be trained again."""
+        for entry in self.content["members"]:
+            if entry["state"] in FINISHED:
+                try:
+                    checkpoint.read_tensors(self.path / entry["file"], entry["sha256"])
+                except (OSError, ValueError) as error:
+                    warnings.warn(f"the weights of {entry['name']} are lost ({error}); it trains again", stacklevel=5)
+                    entry["state"] = "waiting"
+
+    def _agree(self, run: Run, info: Info) -> None:
         """A folder gathers members of one spec; only seeds, and numbers given by member, may differ."""
+        if (self.content["shape"], self.content["data_size"]) != (list(info.shape), info.data_size):
+            raise UntwineError(
+                f"{self.path} was trained on {self.content['data_size']:,} examples of {self.content['shape']}, "
+                f"but the dataset has {info.data_size:,} of {list(info.shape)} now; choose another folder"
+            )
         old, new = self.content["run"], run.spec()
         for key in new:
             if key not in SILENT and _differ(old.get(key), new[key]):
@@ -142,13 +196,15 @@ class Folder:
     def entry(self, name: str) -> dict[str, Any]:
         return next(entry for entry in self.content["members"] if entry["name"] == name)
 
-    def member(self, name: str) -> Member:
-        return to_member(self.entry(name))
+    def member(self, name: str, run: Run) -> Member:
+        """A member as it was planned, logged as the run of now wants it."""
+        member = to_member(self.entry(name))
+        return dataclasses.replace(member, spec={**member.spec, **{key: run.spec()[key] for key in SILENT}})
 
     def packs(self, size: int | None) -> list[dict[str, Any]]:
         """Packs still to train: those planned earlier as they are, then new ones of waiting members."""
-        planned = {name for pack in self.content["packs"] for name in pack["members"]}
-        waiting = [entry["name"] for entry in self.content["members"] if entry["name"] not in planned]
+        planned = {name for pack in self.content["packs"] if pack["state"] != "done" for name in pack["members"]}
+        waiting = [e["name"] for e in self.content["members"] if e["state"] == "waiting" and e["name"] not in planned]
         size = size or max(1, len(waiting))
         for start in range(0, len(waiting), size):
             number = len(self.content["packs"])
@@ -176,10 +232,10 @@ class Folder:
         file = self.path / "log.jsonl"
         if not file.exists():
             return
-        lines = file.read_text().splitlines(keepends=True)
+        lines = file.read_text(errors="replace").splitlines(keepends=True)
         kept = []
         for line in lines:
-            with contextlib.suppress(ValueError):  # a line may be cut off
+            with contextlib.suppress(ValueError, KeyError, TypeError):  # a line may be cut off
                 entry = json.loads(line)
                 if line.endswith("\n") and not (entry["pack"] == pack and entry["step"] > step):
                     kept.append(line)

@@ -20,8 +20,9 @@ from torch import Tensor
 
 from untwine._version import __version__
 from untwine.errors import UntwineError
+from untwine.model.likelihoods import Bernoulli
 from untwine.train import checkpoint
-from untwine.train.batches import Batches, Table
+from untwine.train.batches import Batches, Table, scaled
 from untwine.train.devices import check_precision, exact, pick_device
 from untwine.train.ensemble import Ensemble, gather
 from untwine.train.folder import Folder, how_to_resume, locked, stored
@@ -101,13 +102,13 @@ class Trainer:
     @torch.no_grad()
     def _update(self, step: int, terms: Tensor, gradients: Tensor, rate: Tensor) -> None:
         state = self.state
-        finite = terms[:, 0].isfinite() & gradients.isfinite().all(1)
-        state.died = torch.where(state.alive & ~finite, step, state.died)
-        state.alive = alive = state.alive & finite
         if self.run.clip is not None:
             norm = gradients.norm(dim=1, keepdim=True)
             gradients = gradients * (self.run.clip / (norm + 1e-6)).clamp(max=1.0)
         new, buffers = self.optimiser.update(state.parameters, gradients, state.optimiser, rate, step + 1)
+        finite = terms[:, 0].isfinite() & gradients.isfinite().all(1) & new.isfinite().all(1)
+        state.died = torch.where(state.alive & ~finite, step, state.died)
+        state.alive = alive = state.alive & finite
         # A dead member keeps its last finite values; `where`, since a product with zero keeps a NaN.
         keep = alive[:, None]
         state.parameters = self.pack.parameters = torch.where(keep, new, state.parameters)
@@ -148,14 +149,20 @@ def fit(
     """Train every member of a run and return them.
 
     With a folder `out` the run is written there, survives any interruption (call `fit` again to go on),
-    and can be given further seeds later: only those are trained. Without, it lives in memory.
+    and can be given further seeds later: only those are trained. Without, it lives in memory. Members that
+    diverged are left out of what is returned.
     `progress` is a bar on the terminal, by default only where there is one. `pack_size` limits how many
     members train at once; `resident=False` streams data instead of keeping it on the device.
     """
     made = pick_device(device)
     check_precision(run.precision, made)
-    _warn_about_ramps(run)
-    Pack(run.members()[:1], run.info(), torch.device("cpu"))  # what cannot be built leaves no folder behind
+    if pack_size is not None and pack_size < 1:
+        raise UntwineError(f"pack_size must be 1 or more, not {pack_size}")
+    if not checkpoint_seconds >= 0:
+        raise UntwineError(f"checkpoint_seconds must be 0 or more, not {checkpoint_seconds}")
+    if tensorboard and out is None:
+        raise UntwineError("TensorBoard's files need a folder: give out=")
+    check(run)
     with contextlib.ExitStack() as stack:
         stack.enter_context(exact(made))
         folder = None
@@ -174,7 +181,7 @@ def fit(
         for pack in packs:
             assert table is not None
             if folder is not None:
-                members = [folder.member(name) for name in pack["members"]]
+                members = [folder.member(name, run) for name in pack["members"]]
             else:
                 members = run.members()[start : start + len(pack["members"])]
                 start += len(members)
@@ -189,7 +196,7 @@ def fit(
                 if step >= 0:
                     warnings.warn(f"{member.name} diverged at step {step} and was stopped", stacklevel=2)
     if folder is not None:
-        return gather(folder.path, made)
+        return gather(folder.path, made, [member.id for member in run.members()])
     if not trained:
         raise UntwineError("every member diverged: try a smaller learning rate, or clip=1.0")
     ensemble = Ensemble([m for m, _ in trained], run.info(), [s for _, s in trained], made)
@@ -267,14 +274,32 @@ def _note_provenance(folder: Folder, pack: dict[str, Any], trainer: Trainer) -> 
                 "its weights will not be bitwise those of a run without interruption",
                 stacklevel=4,
             )
+    if any(pack.get(key, value) != value for key, value in facts.items()):
+        pack.setdefault("earlier", []).append({key: pack[key] for key in facts})
     pack.update(facts, state="training")
     for name in pack["members"]:
         folder.entry(name)["state"] = "training"
     folder.write()
 
 
-def _warn_about_ramps(run: Run) -> None:
-    """A ramp that is longer than the run is nearly always a slip."""
+def check(run: Run) -> None:
+    """Refuse what cannot train before anything is written, and point out what is nearly always a slip."""
+    pack = Pack(run.members()[:1], run.info(), torch.device("cpu"))
+    dataset = run.make_dataset()
+    few = scaled(torch.from_numpy(dataset.batch(np.arange(min(len(dataset), 256)))))
+    before = torch.get_rng_state()
+    with torch.no_grad():
+        pack.template(few[:2])
+    if not torch.equal(before, torch.get_rng_state()):
+        torch.set_rng_state(before)
+        raise UntwineError("the network draws from torch's global generator: a member would depend on its company")
+    low, high = few.min().item(), few.max().item()
+    if isinstance(pack.objective.likelihood, Bernoulli) and not 0 <= low <= high <= 1:
+        warnings.warn(
+            f"a Bernoulli likelihood is for data in [0, 1], and these have values from {low:.3g} to {high:.3g}: "
+            "squared_error or gaussian would suit them",
+            stacklevel=3,
+        )
     for name, penalty in objective(run.members()[0].spec).penalties.items():
         if penalty.weight.ends() > run.steps:
             warnings.warn(

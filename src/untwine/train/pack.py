@@ -47,6 +47,7 @@ class Stack:
         self.names = [name for name, _ in named]
         self.shapes = [parameter.shape for _, parameter in named]
         self.sizes = [parameter.numel() for _, parameter in named]
+        self.frozen = {name for name, parameter in named if not parameter.requires_grad}
         rows = [torch.cat([p.detach().flatten().float().cpu() for p in model.parameters()]) for model in models]
         self.parameters = torch.stack(rows).to(device)
         self.buffers = {
@@ -103,7 +104,8 @@ class Stack:
         threads = torch.get_num_threads()
         count = min(len(self), threads)
         self._workers = None
-        if self.batching == "loop" and device.type == "cpu" and count > 1:
+        # Layers without a tangent rule need forward-mode differentiation, whose levels all threads share.
+        if self.batching == "loop" and device.type == "cpu" and count > 1 and is_known(self.template.decoder):
             inner = max(1, threads // count)
             self._workers = ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(inner,))
             self._templates: SimpleQueue[VAE] = SimpleQueue()
@@ -119,8 +121,11 @@ class Stack:
         return functional_call(_Call(template, function), state, args)
 
     def state(self, i: int) -> dict[str, Tensor]:
-        """The plain state dict of one member."""
-        return {k: v.detach().cpu().clone().contiguous() for k, v in self.views(self.parameters[i]).items()}
+        """The plain state dict of one member: parameters (tied ones under each of their names) and buffers."""
+        own = {**self.views(self.parameters[i]), **_at(self.buffers, i)}
+        names = {id(value): name for name, value in (*self.template.named_parameters(), *self.template.named_buffers())}
+        keys = self.template.state_dict(keep_vars=True)
+        return {key: own[names[id(value)]].detach().cpu().clone().contiguous() for key, value in keys.items()}
 
 
 class _Call(nn.Module):
@@ -184,6 +189,9 @@ class Pack(Stack):
     def _column(self, values: Sequence[np.ndarray]) -> Tensor:
         return torch.from_numpy(np.stack(values, -1)).float().to(self.device)
 
+    def _leaves(self, views: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return {name: value.detach().requires_grad_(name not in self.frozen) for name, value in views.items()}
+
     def _terms(
         self, vae: VAE, x: Tensor, weights: tuple[Tensor, ...], noise: Mapping[str, Tensor], watch: bool
     ) -> Tensor:
@@ -207,19 +215,19 @@ class Pack(Stack):
             return self._terms(vae, x, weights, noise, watch)
 
         if self.batching == "vmap":
-            leaf = {k: v.detach().requires_grad_() for k, v in self.views(self.parameters).items()}
+            leaf = self._leaves(self.views(self.parameters))
             mapped = vmap(lambda p, b, *a: self.call(self.template, p, b, terms, *a))
             out = mapped(leaf, self.buffers, x, weights, noise)
-            grads = _gradients(out[:, 0].sum(), leaf.values())
+            grads = _gradients(out[:, 0].sum(), leaf)
             return out.detach(), torch.cat([g.reshape(len(self), -1) for g in grads], 1)
 
         def one(template: VAE, i: int) -> tuple[Tensor, Tensor]:
             if alive is not None and not alive[i]:
                 count = len(self.terms[0]) + watch * len(self.terms[1])
                 return torch.full((count,), torch.nan, device=self.device), torch.zeros_like(self.parameters[i])
-            leaf = {k: _laid_out(v).detach().requires_grad_() for k, v in self.views(self.parameters[i]).items()}
+            leaf = self._leaves({k: _laid_out(v) for k, v in self.views(self.parameters[i]).items()})
             out = self.call(template, leaf, _at(self.buffers, i), terms, x[i], _at(weights, i), _at(noise, i))
-            return out.detach(), torch.cat([g.flatten() for g in _gradients(out[0], leaf.values())])
+            return out.detach(), torch.cat([g.flatten() for g in _gradients(out[0], leaf)])
 
         outs, rows = zip(*self.each(one), strict=True)
         return torch.stack(outs), torch.stack(rows)
@@ -230,5 +238,8 @@ def _laid_out(weight: Tensor) -> Tensor:
     return weight.contiguous(memory_format=torch.channels_last) if weight.ndim == 4 else weight
 
 
-def _gradients(loss: Tensor, parameters: Any) -> tuple[Tensor, ...]:
-    return torch.autograd.grad(loss, list(parameters), allow_unused=True, materialize_grads=True)
+def _gradients(loss: Tensor, leaf: Mapping[str, Tensor]) -> list[Tensor]:
+    """Gradients of all parameters in their order; zero for those that are frozen or have no part in the loss."""
+    trained = [value for value in leaf.values() if value.requires_grad]
+    found = iter(torch.autograd.grad(loss, trained, allow_unused=True, materialize_grads=True))
+    return [next(found) if value.requires_grad else torch.zeros_like(value) for value in leaf.values()]

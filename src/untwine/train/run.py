@@ -20,11 +20,13 @@ from untwine.objective.core import Objective
 from untwine.objective.penalties import watchable
 from untwine.objective.schedules import Schedule, schedule
 from untwine.parts import Each, from_json, number, resolve, to_json
+from untwine.registry import Registry
 from untwine.train.optimisers import optimisers
 
 # Fields that change what is written down, not what is trained.
 SILENT = ("log_every", "watch")
 _SEEDS = ("seeds", "data_seeds")
+_MOST = 10_000
 
 
 def digest(value: Any) -> str:
@@ -69,12 +71,18 @@ def parse_seeds(seeds: Any) -> tuple[int, ...]:
         try:
             for piece in seeds.replace(" ", "").split(","):
                 first, dash, last = piece.partition("-")
-                found += range(int(first), int(last) + 1) if dash else [int(first)]
+                many = range(int(first), int(last) + 1) if dash else [int(first)]
+                if not 0 < len(many) <= _MOST:
+                    raise UntwineError(f"{piece} is not a range of 1 to {_MOST:,} seeds")
+                found += many
         except ValueError:
             raise UntwineError(f"seeds are written as 0-9 or 0,1,5, not {seeds!r}") from None
         seeds = found
+    if hasattr(seeds, "tolist"):
+        seeds = seeds.tolist()
     if not isinstance(seeds, Sequence) or not seeds:
         raise UntwineError(f"seeds are a list such as [0, 1, 2] or '0-9', not {seeds!r}")
+    seeds = [seed.tolist() if hasattr(seed, "tolist") else seed for seed in seeds]
     for seed in seeds:
         if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**62:
             raise UntwineError(f"a seed is a whole number from 0, not {seed!r}")
@@ -98,7 +106,7 @@ class Run:
     method: Any
     dataset: Any
     network: Any = "auto"
-    latents: int = 10
+    latents: Any = 10
     seeds: Any = (0,)
     data_seeds: Any = None
     steps: int = 300_000
@@ -106,7 +114,7 @@ class Run:
     lr: Any = 1e-4
     optimiser: Any = "adam"
     sampling: str = "iid"
-    clip: float | None = None
+    clip: Any = None
     precision: str = "float32"
     log_every: int = 100
     watch: Any = ()
@@ -117,7 +125,7 @@ class Run:
 
         put("_dataset", self.dataset if isinstance(self.dataset, Dataset) else None)
         put("method", _method(self.method))
-        put("dataset", _named("dataset", self.dataset, data.datasets))
+        put("dataset", _named("dataset", self.dataset, data.datasets, data.complete))
         put("optimiser", _named("optimiser", self.optimiser, optimisers))
         put("seeds", parse_seeds(list(self.seeds) if isinstance(self.seeds, range) else self.seeds))
         if self.data_seeds is not None:
@@ -128,7 +136,12 @@ class Run:
             if len(given) != len(self.seeds):
                 raise UntwineError(f"the number of data seeds is {len(given)}, but of seeds {len(self.seeds)}")
         put("lr", self.lr if isinstance(self.lr, Schedule) else number(self.lr))
-        put("watch", tuple(name.replace("-", "_") for name in self.watch))
+        watch = (self.watch,) if isinstance(self.watch, str) else self.watch
+        put("watch", tuple(dict.fromkeys(name.replace("-", "_") for name in watch)))
+        put("clip", None if self.clip is None else number(self.clip))
+        for name in ("latents", "batch_size", "log_every", "steps"):
+            if hasattr(getattr(self, name), "tolist"):  # a NumPy integer
+                put(name, getattr(self, name).tolist())
         if isinstance(self.network, str) and self.network == "auto":
             put("network", networks.suited(self.make_dataset().shape).spec)
         else:
@@ -146,7 +159,7 @@ class Run:
         for rate in self.lr.values if isinstance(self.lr, Each) else (self.lr,):
             if isinstance(rate, float) and rate <= 0:
                 raise UntwineError(f"lr must be positive, not {rate}")
-        if self.clip is not None and not self.clip > 0:
+        if self.clip is not None and not (isinstance(self.clip, float) and self.clip > 0):
             raise UntwineError(f"clip must be positive, not {self.clip!r}")
         for name in self.watch:
             watchable(name)
@@ -252,7 +265,7 @@ def _method(value: Any) -> dict[str, Any]:
     raise UntwineError(f"a method is a name, an Objective or JSON, not {value!r}")
 
 
-def _named(kind: str, value: Any, registry: Any) -> dict[str, Any]:
+def _named(kind: str, value: Any, registry: Registry, complete: Any = None) -> dict[str, Any]:
     """A spec `{"name": ..., **arguments}` with every argument, from a name, an object or JSON."""
     if hasattr(value, "spec"):
         return dict(value.spec)
@@ -260,6 +273,8 @@ def _named(kind: str, value: Any, registry: Any) -> dict[str, Any]:
         value = {"name": value}
     if not isinstance(value, Mapping) or "name" not in value:
         raise UntwineError(f"a {kind} is a name or {{'name': ..., ...}}, not {value!r}")
+    if complete is not None:
+        return complete(value)
     name = registry[value["name"]].__name__
     arguments = registry.complete(name, {k: v for k, v in value.items() if k != "name"})
     return {"name": name, **{k: list(v) if isinstance(v, tuple) else v for k, v in arguments.items()}}
