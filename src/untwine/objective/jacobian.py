@@ -66,6 +66,7 @@ def jacobian(
 
     `estimator` is `"exact"` or `"finite"` (the paper's one-sided differences with `eps`). `columns=k`
     takes k of the d columns of each image, without replacement, times d / k: unbiased, and much cheaper.
+    Exact columns are processed in chunks, so that memory is bounded; finite differences go as one batch.
     `through="both"` differentiates as Eq. 3 says; `"decoder"` holds z fixed, as the authors' code does.
     """
     if p not in (1, 2):
