@@ -111,11 +111,12 @@ def load(path: str | Path, device: str = "auto") -> Ensemble:
 def gather(path: Path, device: torch.device, ids: Sequence[str] | None = None) -> Ensemble:
     """The finished members of a folder (those of some ids, in their order), without a word about the others."""
     content = folder.read(path)
-    done = [entry for entry in content["members"] if entry["state"] == "done" and (ids is None or entry["id"] in ids)]
+    entries = content["members"]
     if ids is not None:
-        done.sort(key=lambda entry: ids.index(entry["id"]))
-    if not done and all(entry["state"] == "diverged" for entry in content["members"]):
-        raise UntwineError(f"every member of {path} diverged: try a smaller learning rate, or clip=1.0")
+        entries = sorted((e for e in entries if e["id"] in ids), key=lambda entry: ids.index(entry["id"]))
+    done = [entry for entry in entries if entry["state"] == "done"]
+    if not done and all(entry["state"] == "diverged" for entry in entries):
+        raise UntwineError(f"every member asked for diverged ({path}): try a smaller learning rate, or clip=1.0")
     if not done:
         raise UntwineError(f"no member of {path} is finished; go on with: {folder.how_to_resume(path)}")
     states = []

@@ -172,7 +172,8 @@ def fit(
             packs = folder.packs(pack_size)
         else:
             names, size = [member.name for member in run.members()], pack_size or len(run.seeds)
-            packs = [{"number": i, "members": names[i : i + size]} for i in range(0, len(names), size)]
+            starts = range(0, len(names), size)
+            packs = [{"number": n, "members": names[i : i + size]} for n, i in enumerate(starts)]
         reporter = stack.enter_context(report(progress, folder.path if tensorboard and folder else None))
         table = Table(run.make_dataset(), made, resident) if packs else None
         trained: list[tuple[Member, dict[str, Tensor]]] = []
