@@ -76,6 +76,11 @@ def _finite(value: Any) -> float:
     return made
 
 
+def is_each(value: Any) -> bool:
+    """Whether this is the JSON of an `Each`."""
+    return isinstance(value, dict) and set(value) == {"each"}
+
+
 def to_json(value: Any) -> Any:
     """The JSON form of a part, or of plain values that hold parts."""
     if is_part(value):
@@ -102,7 +107,7 @@ def from_json(value: Any) -> Any:
         return tuple(from_json(item) for item in value)
     if not isinstance(value, dict):
         return value
-    if set(value) == {"each"}:
+    if is_each(value):
         numbers = value["each"]
         if not isinstance(numbers, list) or not all(isinstance(one, int | float) for one in numbers):
             raise UntwineError(f"'each' takes a list of numbers, one for each member, not {numbers!r}")
@@ -130,7 +135,7 @@ def resolve(value: Any, member: int) -> Any:
     {'beta': 4.0, 'p': 1}
     """
     if isinstance(value, dict):
-        if set(value) == {"each"}:
+        if is_each(value):
             if member >= len(value["each"]):
                 raise UntwineError(
                     f"{len(value['each'])} values {value['each']} were given where each member needs one, "
@@ -146,7 +151,7 @@ def resolve(value: Any, member: int) -> Any:
 def structure(value: Any) -> Any:
     """JSON with every float blanked: two objectives of equal structure can share a pack."""
     if isinstance(value, dict):
-        return None if set(value) == {"each"} else {key: structure(item) for key, item in value.items()}
+        return None if is_each(value) else {key: structure(item) for key, item in value.items()}
     if isinstance(value, list):
         return [structure(item) for item in value]
     return None if isinstance(value, float) else value

@@ -59,6 +59,11 @@ class Registry:
                 raise unknown(f"argument of {self.kind} {name!r}:", key, parameters)
         return function(**arguments)
 
+    def spec(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """An entry with all its arguments as JSON: `{"name": ..., **arguments}`."""
+        whole = self.complete(name, arguments)
+        return {"name": self[name].__name__, **{k: list(v) if isinstance(v, tuple) else v for k, v in whole.items()}}
+
     def complete(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments with every default filled in; whole numbers become floats where the default is one."""
         parameters = inspect.signature(self[name]).parameters

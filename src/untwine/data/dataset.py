@@ -213,8 +213,8 @@ def _conform(value: Any, hint: Any, where: str) -> Any:
 
 def complete(spec: Mapping[str, Any]) -> dict[str, Any]:
     """A spec with every argument, without making the dataset."""
-    arguments = datasets.complete(spec["name"], {key: value for key, value in spec.items() if key != "name"})
-    return {"name": datasets[spec["name"]].__name__, **{k: _plain(v, k) for k, v in arguments.items()}}
+    whole = datasets.spec(spec["name"], {key: value for key, value in spec.items() if key != "name"})
+    return {key: _plain(value, key) for key, value in whole.items()}
 
 
 def _plain(value: Any, key: str = "") -> Any:

@@ -32,7 +32,9 @@ class LikelihoodModule(nn.Module):
 
 
 class Likelihood:
-    """What a method names; `build` makes the module."""
+    """What a method names; `build` makes the module. `domain` is the range of data that it is for."""
+
+    domain = (-math.inf, math.inf)
 
     def build(self, info: Info) -> LikelihoodModule:
         raise NotImplementedError
@@ -54,6 +56,8 @@ class _Bernoulli(LikelihoodModule):
 @part
 class Bernoulli(Likelihood):
     """Binary cross-entropy on logits; the mean is their sigmoid. Images in [0, 1]."""
+
+    domain = (0, 1)
 
     def build(self, info: Info) -> LikelihoodModule:
         return _Bernoulli()

@@ -43,8 +43,7 @@ def network(function: Callable[..., Builder | Network]) -> Callable[..., Network
     @functools.wraps(function)
     def made(*args: Any, **kwargs: Any) -> Network:
         bound = inspect.signature(function).bind(*args, **kwargs)
-        arguments = networks.complete(function.__name__, bound.arguments)
-        spec = {"name": function.__name__, **{k: list(v) if isinstance(v, tuple) else v for k, v in arguments.items()}}
+        spec = networks.spec(function.__name__, bound.arguments)
         inner = function(*args, **kwargs)
         if isinstance(inner, Network):
             return Network(spec, inner.build, inner.log_variance, inner.scheme)

@@ -17,6 +17,7 @@ from torch import Tensor
 from untwine._version import __version__
 from untwine.errors import UntwineError
 from untwine.model.info import Info
+from untwine.parts import is_each
 from untwine.train import checkpoint
 from untwine.train.run import SILENT, Member, Run
 
@@ -122,11 +123,19 @@ def stored(path: str | Path) -> Run:
 
 
 def _gathered(spec: Any, members: list[Any]) -> Any:
-    if isinstance(spec, dict) and not _is_each(spec):
+    if isinstance(spec, dict) and not is_each(spec):
         return {key: _gathered(value, [member[key] for member in members]) for key, value in spec.items()}
     if isinstance(spec, list):
         return [_gathered(value, [member[i] for member in members]) for i, value in enumerate(spec)]
-    return {"each": members} if _is_each(spec) or len(set(members)) > 1 else spec
+    return {"each": members} if is_each(spec) or len(set(members)) > 1 else spec
+
+
+def split(names: list[str], size: int | None, number: int = 0) -> list[dict[str, Any]]:
+    """Packs of at most `size` members (all of them if None), numbered from `number` on."""
+    starts = range(0, len(names), size or max(1, len(names)))
+    return [
+        {"number": n, "members": names[i : i + starts.step], "state": "waiting"} for n, i in enumerate(starts, number)
+    ]
 
 
 class Folder:
@@ -205,12 +214,7 @@ class Folder:
         """Packs still to train: those planned earlier as they are, then new ones of waiting members."""
         planned = {name for pack in self.content["packs"] if pack["state"] != "done" for name in pack["members"]}
         waiting = [e["name"] for e in self.content["members"] if e["state"] == "waiting" and e["name"] not in planned]
-        size = size or max(1, len(waiting))
-        for start in range(0, len(waiting), size):
-            number = len(self.content["packs"])
-            self.content["packs"].append(
-                {"number": number, "members": waiting[start : start + size], "state": "waiting"}
-            )
+        self.content["packs"] += split(waiting, size, len(self.content["packs"]))
         self.write()
         return [pack for pack in self.content["packs"] if pack["state"] != "done"]
 
@@ -249,17 +253,13 @@ class Folder:
 
 def _differ(old: Any, new: Any) -> bool:
     """Whether two specs differ in more than numbers that one of them gives by member."""
-    if _is_each(old) or _is_each(new):
+    if is_each(old) or is_each(new):
         return False
     if isinstance(old, dict) and isinstance(new, dict):
         return old.keys() != new.keys() or any(_differ(old[key], new[key]) for key in old)
     if isinstance(old, list) and isinstance(new, list):
         return len(old) != len(new) or any(map(_differ, old, new))
     return old != new
-
-
-def _is_each(value: Any) -> bool:
-    return isinstance(value, dict) and set(value) == {"each"}
 
 
 def _short(value: Any) -> str:

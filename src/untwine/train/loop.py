@@ -20,16 +20,15 @@ from torch import Tensor
 
 from untwine._version import __version__
 from untwine.errors import UntwineError
-from untwine.model.likelihoods import Bernoulli
 from untwine.train import checkpoint
 from untwine.train.batches import Batches, Table, scaled
 from untwine.train.devices import check_precision, exact, pick_device
 from untwine.train.ensemble import Ensemble, gather
-from untwine.train.folder import Folder, how_to_resume, locked, stored
+from untwine.train.folder import Folder, how_to_resume, locked, split, stored
 from untwine.train.optimisers import optimisers
 from untwine.train.pack import Pack
 from untwine.train.progress import Reporter, report
-from untwine.train.run import Member, Run, objective
+from untwine.train.run import Member, Run
 
 
 class Interrupted(UntwineError):
@@ -171,21 +170,15 @@ def fit(
             folder = Folder(Path(out), run, run.info())
             packs = folder.packs(pack_size)
         else:
-            names, size = [member.name for member in run.members()], pack_size or len(run.seeds)
-            starts = range(0, len(names), size)
-            packs = [{"number": n, "members": names[i : i + size]} for n, i in enumerate(starts)]
+            packs = split([member.name for member in run.members()], pack_size)
         reporter = stack.enter_context(report(progress, folder.path if tensorboard and folder else None))
         table = Table(run.make_dataset(), made, resident) if packs else None
         trained: list[tuple[Member, dict[str, Tensor]]] = []
         history: list[dict[str, Any]] = []
-        start = 0
+        own = {member.name: member for member in run.members()}
         for pack in packs:
             assert table is not None
-            if folder is not None:
-                members = [folder.member(name, run) for name in pack["members"]]
-            else:
-                members = run.members()[start : start + len(pack["members"])]
-                start += len(members)
+            members = [folder.member(name, run) if folder else own[name] for name in pack["members"]]
             trainer = Trainer(members, run, table, made, batching)
             _train(trainer, pack, folder, reporter, checkpoint_seconds, history)
             states = [trainer.pack.state(i) for i in range(len(members))]
@@ -268,14 +261,14 @@ def _note_provenance(folder: Folder, pack: dict[str, Any], trainer: Trainer) -> 
         "threads": torch.get_num_threads(),
         "batching": trainer.pack.batching,
     }
-    for key, value in facts.items():
-        if pack.get(key, value) != value:
-            warnings.warn(
-                f"this run began with {key} {pack[key]} and goes on with {value}: "
-                "its weights will not be bitwise those of a run without interruption",
-                stacklevel=4,
-            )
-    if any(pack.get(key, value) != value for key, value in facts.items()):
+    changed = [key for key, value in facts.items() if pack.get(key, value) != value]
+    for key in changed:
+        warnings.warn(
+            f"this run began with {key} {pack[key]} and goes on with {facts[key]}: "
+            "its weights will not be bitwise those of a run without interruption",
+            stacklevel=4,
+        )
+    if changed:
         pack.setdefault("earlier", []).append({key: pack[key] for key in facts})
     pack.update(facts, state="training")
     for name in pack["members"]:
@@ -294,14 +287,15 @@ def check(run: Run) -> None:
     if not torch.equal(before, torch.get_rng_state()):
         torch.set_rng_state(before)
         raise UntwineError("the network draws from torch's global generator: a member would depend on its company")
-    low, high = few.min().item(), few.max().item()
-    if isinstance(pack.objective.likelihood, Bernoulli) and not 0 <= low <= high <= 1:
+    likelihood, low, high = pack.objective.likelihood, few.min().item(), few.max().item()
+    least, most = likelihood.domain
+    if not least <= low <= high <= most:
         warnings.warn(
-            f"a Bernoulli likelihood is for data in [0, 1], and these have values from {low:.3g} to {high:.3g}: "
-            "squared_error or gaussian would suit them",
+            f"a {type(likelihood).__name__} likelihood is for data in [{least}, {most}], and these have values "
+            f"from {low:.3g} to {high:.3g}: squared_error or gaussian would suit them",
             stacklevel=3,
         )
-    for name, penalty in objective(run.members()[0].spec).penalties.items():
+    for name, penalty in pack.objective.penalties.items():
         if penalty.weight.ends() > run.steps:
             warnings.warn(
                 f"the weight of {name!r} rises until step {penalty.weight.ends():,}, but the run has only "

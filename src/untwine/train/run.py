@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,11 +15,10 @@ from untwine.errors import UntwineError, unknown
 from untwine.methods import methods
 from untwine.model import networks
 from untwine.model.info import Info
-from untwine.model.networks import Network
 from untwine.objective.core import Objective
 from untwine.objective.penalties import watchable
 from untwine.objective.schedules import Schedule, schedule
-from untwine.parts import Each, from_json, number, resolve, to_json
+from untwine.parts import Each, from_json, is_each, number, resolve, to_json
 from untwine.registry import Registry
 from untwine.train.optimisers import optimisers
 
@@ -125,13 +124,12 @@ class Run:
 
         put("_dataset", self.dataset if isinstance(self.dataset, Dataset) else None)
         put("method", _method(self.method))
-        put("dataset", _named("dataset", self.dataset, data.datasets, data.complete))
-        put("optimiser", _named("optimiser", self.optimiser, optimisers))
-        put("seeds", parse_seeds(list(self.seeds) if isinstance(self.seeds, range) else self.seeds))
+        put("dataset", _named("dataset", self.dataset, data.complete))
+        put("optimiser", _named("optimiser", self.optimiser, _whole(optimisers)))
+        put("seeds", parse_seeds(self.seeds))
         if self.data_seeds is not None:
             given: Any = self.data_seeds
-            given = [given] * len(self.seeds) if isinstance(given, int) else given
-            given = parse_seeds(list(given) if isinstance(given, range) else given)
+            given = parse_seeds([given] * len(self.seeds) if isinstance(given, int) else given)
             put("data_seeds", given)
             if len(given) != len(self.seeds):
                 raise UntwineError(f"the number of data seeds is {len(given)}, but of seeds {len(self.seeds)}")
@@ -145,7 +143,7 @@ class Run:
         if isinstance(self.network, str) and self.network == "auto":
             put("network", networks.suited(self.make_dataset().shape).spec)
         else:
-            put("network", _named("network", self.network, networks.networks))
+            put("network", _named("network", self.network, _whole(networks.networks)))
         self._check()
 
     def _check(self) -> None:
@@ -182,9 +180,6 @@ class Run:
             made = data.build(self.dataset)
             object.__setattr__(self, "_dataset", made)
         return made
-
-    def make_network(self) -> Network:
-        return networks.build(self.network)
 
     def info(self) -> Info:
         dataset = self.make_dataset()
@@ -265,7 +260,11 @@ def _method(value: Any) -> dict[str, Any]:
     raise UntwineError(f"a method is a name, an Objective or JSON, not {value!r}")
 
 
-def _named(kind: str, value: Any, registry: Registry, complete: Any = None) -> dict[str, Any]:
+def _whole(registry: Registry) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+    return lambda spec: registry.spec(spec["name"], {k: v for k, v in spec.items() if k != "name"})
+
+
+def _named(kind: str, value: Any, complete: Callable[[Mapping[str, Any]], dict[str, Any]]) -> dict[str, Any]:
     """A spec `{"name": ..., **arguments}` with every argument, from a name, an object or JSON."""
     if hasattr(value, "spec"):
         return dict(value.spec)
@@ -273,16 +272,12 @@ def _named(kind: str, value: Any, registry: Registry, complete: Any = None) -> d
         value = {"name": value}
     if not isinstance(value, Mapping) or "name" not in value:
         raise UntwineError(f"a {kind} is a name or {{'name': ..., ...}}, not {value!r}")
-    if complete is not None:
-        return complete(value)
-    name = registry[value["name"]].__name__
-    arguments = registry.complete(name, {k: v for k, v in value.items() if k != "name"})
-    return {"name": name, **{k: list(v) if isinstance(v, tuple) else v for k, v in arguments.items()}}
+    return complete(value)
 
 
 def _each_paths(value: Any, path: str = "") -> list[tuple[str, list[float]]]:
     if isinstance(value, Mapping):
-        if set(value) == {"each"}:
+        if is_each(value):
             return [(path, value["each"])]
         return [found for k, v in value.items() for found in _each_paths(v, f"{path}.{k}" if path else k)]
     if isinstance(value, list):
