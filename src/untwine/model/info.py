@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
 class Info:
-    """The size of the latent space, the shape of an example, and the number of training examples."""
+    """The size of the latent space, the shape of an example, and the number of training examples.
+
+    `principal(count)` gives the variances along the data's leading principal components; it is None where
+    only stored weights are put back, since then the data need not be there.
+    """
 
     latents: int
     shape: tuple[int, ...]
     data_size: int = 0
+    principal: Callable[[int], tuple[float, ...]] | None = field(default=None, compare=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -33,6 +34,21 @@ class Q:
         """The columns of a square root of the covariance: directions in which the samples spread."""
         raise NotImplementedError
 
+    def covariance(self) -> Float[Tensor, "batch latent latent"]:
+        return torch.einsum("kbi,kbj->bij", self.spread(), self.spread())
+
+    def log_matrix(self, z: Float[Tensor, "n latent"]) -> Float[Tensor, "n batch"]:
+        """log q(z_i | x_j) for every point i and every example j: what mixtures of posteriors are made of."""
+        raise NotImplementedError
+
+    def log_marginals(self, z: Float[Tensor, "n latent"]) -> Float[Tensor, "n batch latent"]:
+        """log q(z_ik | x_j) of each latent k on its own."""
+        return _log_normal(z[:, None], self.mean, self.variance().log())
+
+    def entropy(self) -> Float[Tensor, " batch"]:
+        """H[q(z | x)] in nats."""
+        raise NotImplementedError
+
     def closed_kl(self, prior: D.Distribution) -> Float[Tensor, " batch"] | None:
         """KL(q || prior) in closed form, or None where there is none."""
         return None
@@ -61,6 +77,10 @@ class Posterior:
         return slice(0, 0)
 
 
+def _log_normal(z: Tensor, mean: Tensor, log_variance: Tensor) -> Tensor:
+    return -0.5 * ((z - mean).square() * (-log_variance).exp() + log_variance + math.log(2 * math.pi))
+
+
 def _normal_moments(prior: D.Distribution) -> tuple[Tensor, Tensor] | None:
     """Mean and variance of a factorised normal prior, else None."""
     if isinstance(prior, D.Independent) and isinstance(prior.base_dist, D.Normal):
@@ -87,6 +107,15 @@ class DiagonalQ(Q):
 
     def spread(self) -> Float[Tensor, "latent batch latent"]:
         return torch.diag_embed((0.5 * self.log_variance).exp()).movedim(-1, 0)
+
+    def log_matrix(self, z: Float[Tensor, "n latent"]) -> Float[Tensor, "n batch"]:
+        return self.log_marginals(z).sum(-1)
+
+    def log_marginals(self, z: Float[Tensor, "n latent"]) -> Float[Tensor, "n batch latent"]:
+        return _log_normal(z[:, None], self.mean, self.log_variance)
+
+    def entropy(self) -> Float[Tensor, " batch"]:
+        return 0.5 * (self.log_variance + 1 + math.log(2 * math.pi)).sum(-1)
 
     def closed_kl(self, prior: D.Distribution) -> Float[Tensor, " batch"] | None:
         moments = _normal_moments(prior)
@@ -117,6 +146,22 @@ class DiagonalNormal(Posterior):
         return slice(latents, 2 * latents)
 
 
+@part
+class IsotropicNormal(Posterior):
+    """N(mean, variance I): the means, then one log-variance for all latents (mathieu2019, section 7)."""
+
+    def width(self, latents: int) -> int:
+        return latents + 1
+
+    def build(self, raw: Float[Tensor, "batch width"]) -> Q:
+        raw = raw if raw.dtype == torch.float64 else raw.float()
+        mean = raw[:, :-1]
+        return DiagonalQ(mean, raw[:, -1:].expand(*mean.shape))
+
+    def log_variances(self, latents: int) -> slice:
+        return slice(latents, latents + 1)
+
+
 @dataclass(frozen=True)
 class FullQ(Q):
     mean: Tensor
@@ -129,9 +174,18 @@ class FullQ(Q):
         return self.mean + (self.factor @ eps[..., None])[..., 0]
 
     def log_prob(self, z: Float[Tensor, "batch latent"]) -> Float[Tensor, " batch"]:
-        white = torch.linalg.solve_triangular(self.factor, (z - self.mean)[..., None], upper=False)[..., 0]
-        constant = z.shape[-1] * torch.log(torch.tensor(2 * torch.pi, dtype=z.dtype, device=z.device))
-        return -0.5 * (white.square().sum(-1) + constant) - self._log_diagonal()
+        return self._log_density((z - self.mean)[..., None])[..., 0]
+
+    def _log_density(self, offsets: Float[Tensor, "batch latent n"]) -> Float[Tensor, "batch n"]:
+        white = torch.linalg.solve_triangular(self.factor, offsets, upper=False)
+        constant = self.mean.shape[-1] * math.log(2 * math.pi)
+        return -0.5 * (white.square().sum(-2) + constant) - self._log_diagonal()[:, None]
+
+    def log_matrix(self, z: Float[Tensor, "n latent"]) -> Float[Tensor, "n batch"]:
+        return self._log_density((z - self.mean[:, None]).mT).T
+
+    def entropy(self) -> Float[Tensor, " batch"]:
+        return 0.5 * self.mean.shape[-1] * (1 + math.log(2 * math.pi)) + self._log_diagonal()
 
     def variance(self) -> Float[Tensor, "batch latent"]:
         return self.factor.square().sum(-1)
@@ -196,6 +250,15 @@ class PointQ(Q):
     def spread(self) -> Float[Tensor, "latent batch latent"]:
         return self.mean.new_zeros(self.mean.shape[-1], *self.mean.shape)
 
+    def log_matrix(self, z: Float[Tensor, "n latent"]) -> Float[Tensor, "n batch"]:
+        raise UntwineError("a deterministic posterior has no density: 'mmd' is a divergence that needs none")
+
+    def log_marginals(self, z: Float[Tensor, "n latent"]) -> Float[Tensor, "n batch latent"]:
+        raise UntwineError("a deterministic posterior has no density")
+
+    def entropy(self) -> Float[Tensor, " batch"]:
+        raise UntwineError("a deterministic posterior has no entropy")
+
     def kl(self, prior: D.Distribution, z: Float[Tensor, "batch latent"] | None = None) -> Float[Tensor, " batch"]:
         raise UntwineError("a deterministic posterior has no KL to a prior: leave the 'kl' penalty out")
 
@@ -212,5 +275,6 @@ class Deterministic(Posterior):
 
 
 diagonal_normal = DiagonalNormal()
+isotropic_normal = IsotropicNormal()
 full_normal = FullNormal()
 deterministic = Deterministic()

@@ -6,11 +6,13 @@ import inspect
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch import distributions as D
 from torch.distributions import constraints
 
 from untwine.errors import UntwineError, unknown
+from untwine.model.draws import draw, width
 from untwine.model.info import Info
 from untwine.parts import part
 
@@ -20,6 +22,15 @@ class PriorModule(nn.Module):
 
     def forward(self) -> D.Distribution:
         raise NotImplementedError
+
+    @property
+    def uniforms(self) -> int:
+        """How many uniforms a sample takes."""
+        return width(self())
+
+    def sample(self, uniforms: Float[Tensor, "n width"]) -> Float[Tensor, "n latent"]:
+        """Samples as a function of uniforms; learned parameters get gradients."""
+        return draw(self(), uniforms)
 
 
 class Prior:

@@ -26,6 +26,7 @@ class VAE(nn.Module):
         self.encoder, self.decoder = network.build(info, posterior.width(info.latents))
         self.likelihood = likelihood.build(info)
         self.prior = prior.build(info)
+        self.adversaries = nn.ModuleDict()  # whatever plays against a penalty while the model trains
         for module in self.modules():
             if isinstance(module, nn.modules.batchnorm._NormBase) and module.track_running_stats:
                 raise UntwineError(

@@ -1,4 +1,4 @@
-"""The one idea: objective = likelihood + prior + posterior + weighted penalties.
+"""The one idea: objective = likelihood + prior + posterior + weighted penalties (+ pairing).
 
 `Objective` is the sentence, `Penalty` its adjectives. `w * penalty` weighs one (w is a number, a schedule,
 or one number for each member), `p + q` adds two. Every value is in nats, summed over dimensions, averaged
@@ -7,13 +7,14 @@ over the batch; a positive weight discourages.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
 from torch import distributions as D
 
 from untwine.errors import UntwineError
@@ -28,15 +29,33 @@ from untwine.parts import is_part, leaves, part, rebuild
 
 
 @dataclass(frozen=True)
+class Adversary:
+    """A model that plays against a term, with an optimiser (a spec) and a learning rate of its own.
+
+    The term's `value` must hold it fixed, and its `adversary_loss` everything else (see `held`): so one
+    backward pass serves both players.
+    """
+
+    build: Callable[[Info], nn.Module]
+    optimiser: Mapping[str, Any]
+    rate: Number
+
+
+@dataclass(frozen=True)
 class Needs:
     """What a penalty needs beyond the pass.
 
     `noise` is random numbers for each example, by name: `"uniform"` or `"normal"`, and their shape.
-    `jacobian` says that tangents go through the decoder, which must then have right Jacobians.
+    `jacobian` says that tangents go through the decoder, which must then have right Jacobians. `prior`
+    asks for a sample of the prior for each example, `second` for posterior samples of another, independent
+    batch, `adversaries` for models that play against the penalty, by name.
     """
 
     noise: Mapping[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
     jacobian: bool = False
+    prior: bool = False
+    second: bool = False
+    adversaries: Mapping[str, Adversary] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -51,6 +70,9 @@ class Pass:
     vae: VAE
     noise: Mapping[str, Tensor]
     data_size: int
+    adversaries: Mapping[str, nn.Module] = field(default_factory=dict)
+    prior_sample: Tensor | None = None  # [batch, latent], for those that need it
+    second: Tensor | None = None  # [batch, latent]: posterior samples of another batch, without gradient
 
     @property
     def mean(self) -> Tensor:
@@ -58,13 +80,16 @@ class Pass:
         return self.trace.output
 
     def only(self, name: str) -> Pass:
-        """The same pass with the noise of one penalty, by its own names."""
-        own = {k.removeprefix(f"{name}/"): v for k, v in self.noise.items() if k.startswith(f"{name}/")}
-        return replace(self, noise=own)
+        """The same pass with the noise and the adversaries of one penalty, by its own names."""
+        return replace(self, noise=_own(self.noise, name), adversaries=_own(self.adversaries, name))
 
     def decode(self, z: Float[Tensor, "batch latent"]) -> Trace:
         """Another pass of the decoder, up to the mean."""
         return trace(self.vae.decoder, z).then(self.vae.likelihood.mean)
+
+
+def _own(named: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {k.removeprefix(f"{name}/"): v for k, v in named.items() if k.startswith(f"{name}/")}
 
 
 class Term:
@@ -74,6 +99,28 @@ class Term:
         return Needs()
 
     def value(self, passed: Pass) -> Float[Tensor, ""]:
+        raise NotImplementedError
+
+    def adversary_loss(self, passed: Pass) -> Float[Tensor, ""] | None:
+        """What the term's adversary minimises; None for the many that have none."""
+        return None
+
+
+class Pairing:
+    """Weak supervision: every example gets a partner that differs in some factors, and posteriors are merged."""
+
+    def width(self, factors: int) -> int:
+        """How many uniforms the choice of a partner takes."""
+        raise NotImplementedError
+
+    def draw(
+        self, factors: Int64[Tensor, "*batch k"], uniforms: Float[Tensor, "*batch width"], sizes: Int64[Tensor, " k"]
+    ) -> Int64[Tensor, "*batch k"]:
+        """The partners' factors."""
+        raise NotImplementedError
+
+    def merge(self, q: Q) -> Q:
+        """The posteriors that are used; the first half of the batch is paired with the second."""
         raise NotImplementedError
 
 
@@ -117,11 +164,22 @@ class Sum(Term):
             total = total + penalty.weight * penalty.term.value(passed.only(str(index)))
         return total
 
+    def adversary_loss(self, passed: Pass) -> Float[Tensor, ""] | None:
+        losses = [p.term.adversary_loss(passed.only(str(i))) for i, p in enumerate(self.penalties)]
+        found = [loss for loss in losses if loss is not None]
+        return torch.stack(found).sum() if found else None
+
 
 def _gather(penalties: Mapping[str, Penalty], info: Info) -> Needs:
     needs = {name: penalty.term.needs(info) for name, penalty in penalties.items()}
-    noise = {f"{name}/{key}": value for name, one in needs.items() for key, value in one.noise.items()}
-    return Needs(noise, any(one.jacobian for one in needs.values()))
+
+    def under(field: str) -> dict[str, Any]:
+        return {f"{name}/{key}": v for name, one in needs.items() for key, v in getattr(one, field).items()}
+
+    def some(field: str) -> bool:
+        return any(getattr(one, field) for one in needs.values())
+
+    return Needs(under("noise"), some("jacobian"), some("prior"), some("second"), under("adversaries"))
 
 
 def is_leaf(value: Any) -> bool:
@@ -144,6 +202,7 @@ class Objective:
     posterior: Posterior
     prior: Prior | Any  # a torch distribution over the latents becomes `priors.given` of it
     penalties: Mapping[str, Penalty] = field(default_factory=dict)
+    pairing: Pairing | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.prior, D.Distribution):
@@ -152,6 +211,10 @@ class Objective:
             value = getattr(self, name)
             if not (isinstance(value, kind) and is_part(value)):
                 raise UntwineError(f"an objective's {name} must be a {name} such as those in untwine, not {value!r}")
+        if self.pairing is not None and not (isinstance(self.pairing, Pairing) and is_part(self.pairing)):
+            raise UntwineError(
+                f"an objective's pairing must be one such as untwine.pairings.ada(), not {self.pairing!r}"
+            )
         for name, penalty in self.penalties.items():
             if not isinstance(penalty, Penalty):
                 raise UntwineError(f"penalty {name!r} must be a Penalty such as 4.0 * penalties.kl, not {penalty!r}")
@@ -161,8 +224,22 @@ class Objective:
                 raise UntwineError(f"a penalty cannot be called {name!r}: the word has a meaning in a spec")
 
     def needs(self, info: Info) -> Needs:
-        """All that the penalties need; noise by `penalty/name`."""
-        return _gather(self.penalties, info)
+        """All that the penalties need; noise and adversaries by `penalty/name`."""
+        needs = _gather(self.penalties, info)
+        noise = dict(needs.noise)
+        for key in needs.adversaries:
+            name = key.partition("/")[0]
+            if self.penalties[name].watched:
+                raise UntwineError(f"{name!r} cannot be only watched: it has an adversary, which must train")
+        if needs.prior:
+            noise["prior"] = ("uniform", (self.prior.build(info).uniforms,))
+        if needs.second:
+            noise["second"] = ("normal", (info.latents,))
+        return replace(needs, noise=noise)
+
+    def replace(self, **parts: Any) -> Objective:
+        """The same objective with other parts: `vae().replace(prior=uw.priors.laplace())`."""
+        return dataclasses.replace(self, **parts)
 
     def watching(self, names: Mapping[str, Penalty]) -> Objective:
         """The same objective with further terms in the log."""
@@ -170,7 +247,7 @@ class Objective:
         if clash:
             raise UntwineError(f"the terms {sorted(clash)} are in the log already")
         more = {name: penalty.watch() for name, penalty in names.items()}
-        return Objective(self.likelihood, self.posterior, self.prior, {**self.penalties, **more})
+        return self.replace(penalties={**self.penalties, **more})
 
 
 def evaluate(
@@ -180,28 +257,59 @@ def evaluate(
     noise: Mapping[str, Tensor],
     data_size: int = 0,
     watch: bool = False,
+    pairing: Pairing | None = None,
+    second: Float[Tensor, "batch2 ..."] | None = None,
 ) -> dict[str, Tensor]:
     """Every term of an objective on a batch, by name; `loss` is the weighted sum that is minimised.
 
     The weights in `penalties` are numbers or scalar tensors here (see `at_step`). `noise["posterior"]`
-    holds standard normals `[batch, latent]`; other entries are what the penalties asked for.
+    holds standard normals `[batch, latent]`; other entries are what the penalties asked for. With a pairing
+    the batch is examples followed by their partners. What an adversary minimises is `NAME_adversary`; the
+    gradients of it and of `loss` have nothing in common.
     """
     q = vae.posterior(x)
+    if pairing is not None:
+        q = pairing.merge(q)
     z = q.sample(noise["posterior"])
     decoded = trace(vae.decoder, z)
-    passed = Pass(x, q, vae.prior(), z, decoded.then(vae.likelihood.mean), vae, noise, data_size)
+    other = None
+    if second is not None:
+        with torch.no_grad():
+            other = vae.posterior(second).sample(noise["second"])
+    passed = Pass(
+        x=x,
+        q=q,
+        prior=vae.prior(),
+        z=z,
+        trace=decoded.then(vae.likelihood.mean),
+        vae=vae,
+        noise=noise,
+        data_size=data_size,
+        adversaries=dict(vae.adversaries.items()),
+        prior_sample=vae.prior.sample(noise["prior"]) if "prior" in noise else None,
+        second=other,
+    )
     out = decoded.output if decoded.output.dtype == torch.float64 else decoded.output.float()
     terms = {"reconstruction": vae.likelihood.loss(out, x).mean()}
-    loss = terms["reconstruction"]
+    loss, against = terms["reconstruction"], {}
     for name, penalty in penalties.items():
         here = passed.only(name)
         if not penalty.watched:
             terms[name] = penalty.term.value(here)
             loss = loss + penalty.weight * terms[name]
+            rival = penalty.term.adversary_loss(here)
+            if rival is not None:
+                against[f"{name}_adversary"] = rival
         elif watch:
             with torch.no_grad():
                 terms[name] = penalty.term.value(here)
-    return {"loss": loss, **terms}
+    return {"loss": loss, **terms, **against}
+
+
+def held(module: nn.Module) -> Callable[..., Tensor]:
+    """A module with its parameters held fixed: gradients reach its input alone."""
+    state = {name: value.detach() for name, value in module.named_parameters()}
+    return lambda *arguments: torch.func.functional_call(module, state, arguments)
 
 
 def at_step(penalties: Mapping[str, Penalty], step: int) -> dict[str, Penalty]:

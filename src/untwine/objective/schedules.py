@@ -5,6 +5,8 @@ A schedule is a pure function of the step, and works on an array of steps at onc
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,24 @@ class Schedule:
         return NotImplemented
 
     __rmul__ = __mul__
+
+    def __add__(self, other: Any) -> Any:
+        if isinstance(other, Schedule | Each | int | float):
+            return plus(self, other)
+        return NotImplemented
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Schedule:
+        return product(-1.0, self)
+
+    def __sub__(self, other: Any) -> Any:
+        if isinstance(other, Schedule | Each | int | float):
+            return plus(self, product(-1.0, other))
+        return NotImplemented
+
+    def __rsub__(self, other: Any) -> Any:
+        return -self + other
 
     def ends(self) -> int:
         """The step from which on the schedule is constant (0 for a constant, -1 for never)."""
@@ -97,6 +117,19 @@ class Product(Schedule):
         return -1 if -1 in ends else max(ends)
 
 
+@part
+class Plus(Schedule):
+    first: Schedule
+    second: Schedule
+
+    def __call__(self, step: Any) -> np.ndarray:
+        return np.asarray(self.first(step) + self.second(step))
+
+    def ends(self) -> int:
+        ends = self.first.ends(), self.second.ends()
+        return -1 if -1 in ends else max(ends)
+
+
 def schedule(value: Number) -> Schedule:
     """Any number as a schedule."""
     return value if isinstance(value, Schedule) else Constant(number(value))
@@ -158,11 +191,32 @@ def product(first: Number, second: Number) -> Schedule:
     for one, other in ((a, b), (b, a)):
         if isinstance(one, Constant) and one.value == 1.0:
             return other
-    if isinstance(a, Constant) and isinstance(b, Constant):
-        if isinstance(a.value, float) and isinstance(b.value, float):
-            return Constant(a.value * b.value)
-        if isinstance(a.value, Each) and isinstance(b.value, float):
-            return Constant(Each(tuple(b.value * value for value in a.value.values)))
-        if isinstance(b.value, Each) and isinstance(a.value, float):
-            return product(second, first)
-    return Product(a, b)
+    return _folded(a, b, operator.mul) or Product(a, b)
+
+
+def plus(first: Number, second: Number) -> Schedule:
+    """The sum of two numbers or schedules, folded when both are plain.
+
+    >>> plus([1.0, 4.0], -1.0)
+    Constant(value=Each(values=(0.0, 3.0)))
+    """
+    a, b = schedule(first), schedule(second)
+    for one, other in ((a, b), (b, a)):
+        if isinstance(one, Constant) and one.value == 0.0:
+            return other
+    return _folded(a, b, operator.add) or Plus(a, b)
+
+
+def _folded(a: Schedule, b: Schedule, combine: Callable[[float, float], float]) -> Schedule | None:
+    """Two constants as one; None where one of them moves, or both differ by member in number."""
+    if not (isinstance(a, Constant) and isinstance(b, Constant)):
+        return None
+    values = [one.value.values if isinstance(one.value, Each) else None for one in (a, b)]
+    counts = {len(found) for found in values if found is not None}
+    if len(counts) > 1:
+        return None
+    if not counts:
+        return Constant(combine(a.value, b.value))  # type: ignore[arg-type]
+    (count,) = counts
+    rows = [found or (one.value,) * count for found, one in zip(values, (a, b), strict=True)]
+    return Constant(Each(tuple(combine(x, y) for x, y in zip(*rows, strict=True))))
