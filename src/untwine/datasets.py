@@ -14,9 +14,20 @@ from untwine.data.dataset import Dataset
 from untwine.data.dataset import datasets as _registry
 from untwine.data.dots import three_dots
 from untwine.data.images import images
+from untwine.data.pinwheel import pinwheel
+from untwine.data.squares import xy_squares
 from untwine.data.synthetic import synthetic_linear, synthetic_nonlinear
 
-__all__ = ["get", "images", "names", "synthetic_linear", "synthetic_nonlinear", "three_dots"]
+__all__ = [
+    "get",
+    "images",
+    "names",
+    "pinwheel",
+    "synthetic_linear",
+    "synthetic_nonlinear",
+    "three_dots",
+    "xy_squares",
+]
 
 
 def names() -> list[str]:

@@ -14,15 +14,19 @@ import untwine.datasets
 from untwine.data import Dataset, FactorSpace, build
 from untwine.errors import UntwineError
 
-# Arguments for forty small examples of each dataset.
+# Arguments for forty small examples of each dataset; those whose examples are a whole grid have 64, or 2^6.
 TABLE: dict[str, dict[str, typing.Any]] = {
     "three_dots": {"size": 16, "positions": 8, "examples": 40},
     "synthetic_linear": {"samples": 40, "levels": 9},
     "synthetic_nonlinear": {"samples": 40, "levels": 9},
+    "pinwheel": {"points": 10},
+    "xy_squares": {"spacing": 3, "size": 16, "square": 4, "positions": 2},
     "images": {"source": (np.arange(40 * 64).reshape(40, 8, 8) % 251).astype(np.uint8)},
 }
 # The truth of these is continuous: an example lies near a state of the grid, not on it.
-CONTINUOUS = {"synthetic_linear", "synthetic_nonlinear"}
+CONTINUOUS = {"synthetic_linear", "synthetic_nonlinear", "pinwheel"}
+# Their examples are all states, each once, in the order of their numbers.
+WHOLE_GRIDS = {"xy_squares"}
 # These cannot be made from their spec in this table: their data is an array in memory.
 FROM_ARRAYS = {"images"}
 
@@ -43,7 +47,7 @@ def labelled(name: str) -> Dataset:
 
 def test_the_table_is_complete():
     assert not set(NAMES) ^ set(TABLE)
-    assert not (CONTINUOUS | FROM_ARRAYS) - set(NAMES)
+    assert not (CONTINUOUS | FROM_ARRAYS | WHOLE_GRIDS) - set(NAMES)
     assert SEEDED
 
 
@@ -59,7 +63,7 @@ def test_it_is_in_the_public_namespace(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_shape_and_type_of_batches(name):
     data = make(name)
-    assert len(data) == 40
+    assert len(data) == (64 if name in WHOLE_GRIDS else 40)
     batch = data.batch(np.array([3, 0, 3]))
     assert batch.shape == (3, *data.shape) and np.array_equal(batch[0], batch[2])
     assert len(data.shape) in (1, 3)
@@ -84,6 +88,8 @@ def test_observing_the_factors_of_an_example_gives_the_example(name):
     factors = data.factors_of(indices)
     assert factors.dtype == np.int64 and factors.shape == (len(data), len(data.factors))
     data.factors.check(factors)
+    if name in WHOLE_GRIDS:
+        assert np.array_equal(data.factors.index(factors), np.arange(data.factors.states))
     seen, examples = data.observe(factors), data.batch(indices)
     assert seen.shape == examples.shape and seen.dtype == examples.dtype
     if name in CONTINUOUS:

@@ -3,7 +3,7 @@
 `untwine.data.dataset` is the decorator, not the module of that name; import from the module by its names.
 """
 
-from untwine.data import dots, images, synthetic  # noqa: F401 - they register themselves
+from untwine.data import dots, images, pinwheel, squares, synthetic  # noqa: F401 - they register themselves
 from untwine.data.dataset import Dataset, build, complete, dataset, datasets
 from untwine.data.factors import FactorSpace
 
