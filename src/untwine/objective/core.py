@@ -275,7 +275,7 @@ def evaluate(
     other = None
     if second is not None:
         with torch.no_grad():
-            other = vae.posterior(second).sample(noise["second"])
+            other = vae.posterior(second).sample(noise["second"][: len(second)])
     passed = Pass(
         x=x,
         q=q,

@@ -12,8 +12,10 @@ import torch
 from torch import Tensor
 
 from untwine import streams
-from untwine.data import Dataset
+from untwine.data import Dataset, FactorSpace
+from untwine.errors import UntwineError
 from untwine.model.info import Info
+from untwine.objective.core import Pairing
 from untwine.train.run import Member
 
 _BLOCK_BYTES = 1 << 25  # noise of one block of steps
@@ -25,18 +27,37 @@ class Inputs:
     """What one step of a pack consumes."""
 
     step: int
-    x: Tensor  # [members, batch, *shape]
+    x: Tensor  # [members, batch, *shape]; with a pairing, examples and then their partners
     noise: Mapping[str, Tensor]
+    second: Tensor | None = None  # another, independent batch, for those who need one
 
 
 class Table:
-    """Training examples on the device when they fit, else fetched by number: one call for each step."""
+    """Training examples on the device when they fit, else fetched by number: one call for each step.
 
-    def __init__(self, dataset: Dataset, device: torch.device, resident: bool | None = None):
+    `uses` is how many examples will be asked for: a table larger than that is not worth making.
+    """
+
+    def __init__(self, dataset: Dataset, device: torch.device, resident: bool | None = None, uses: float = math.inf):
         self.dataset, self.device = dataset, device
         if resident is None:
-            resident = dataset.nbytes <= _room(device)
+            resident = len(dataset) <= uses and dataset.nbytes <= _room(device)
         self.rows = _on_device(dataset, device) if resident else None
+        self._draw = getattr(dataset, "draw", None) if device.type == "cuda" else None
+
+    def observe(self, factors: Tensor) -> Tensor:
+        """States `[..., factors]` as float32 examples."""
+        flat = factors.flatten(0, -2)
+        if self._draw is not None:
+            found = self._draw(flat.to(self.device))
+        else:
+            found = torch.from_numpy(self.dataset.observe(flat.cpu().numpy())).to(self.device)
+        return scaled(found).unflatten(0, factors.shape[:-1])
+
+    def factors(self, numbers: Tensor) -> Tensor:
+        """The factors `[..., factors]` of examples."""
+        found = self.dataset.factors_of(numbers.flatten().cpu().numpy())
+        return torch.from_numpy(found).to(numbers.device).unflatten(0, numbers.shape)
 
     def __call__(self, numbers: Tensor) -> Tensor:
         """Examples of these numbers `[..., *shape]` as float32; images in [0, 1]."""
@@ -83,49 +104,87 @@ class Batches:
         noise: Mapping[str, tuple[str, tuple[int, ...]]],
         batch_size: int,
         sampling: str,
+        pairing: Pairing | None = None,
+        second: bool = False,
     ):
         self.table, self.info, self.size, self.sampling = table, info, batch_size, sampling
+        self.pairing, self.second = pairing, second
         # Streams need float64, which Apple's devices lack: there they run on the CPU.
         self.home = torch.device("cpu") if table.device.type == "mps" else table.device
         self.seeds = torch.tensor([member.data_seed for member in members], device=self.home)
         self.noise = {"posterior": ("normal", (info.latents,)), **noise}
+        self.examples = batch_size if pairing is None else 2 * batch_size  # that a pass has
+        self.sizes = torch.ones(0)
+        if pairing is not None:
+            self.sizes = torch.tensor(factors_to_pair(table.dataset).sizes, device=self.home)
         self.epoch = -(-info.data_size // batch_size)  # steps in an epoch
         wide = sum(math.prod(shape) for _, shape in self.noise.values())
-        self.block = max(1, min(64, _BLOCK_BYTES // (8 * len(members) * batch_size * max(wide, 1))))
-        self._order: tuple[int, Tensor] | None = None
+        self.block = max(1, min(64, _BLOCK_BYTES // (8 * len(members) * self.examples * max(wide, 1))))
+        self._orders: dict[str, tuple[int, Tensor]] = {}
 
-    def numbers(self, steps: Tensor) -> list[Tensor]:
-        """The examples of each step, `[members, batch]` each."""
+    def numbers(self, steps: Tensor, purpose: str = "") -> list[Tensor]:
+        """The examples of each step, `[members, batch]` each; a `purpose` has batches of its own."""
         if self.sampling == "iid":
-            return list(streams.integers(self.seeds, "batch", steps, self.size, self.info.data_size))
+            return list(streams.integers(self.seeds, f"batch{purpose}", steps, self.size, self.info.data_size))
         found = []
         for step in steps.tolist():
             epoch, place = divmod(step, self.epoch)
-            if self._order is None or self._order[0] != epoch:
-                self._order = epoch, streams.permutation(self.seeds, "epoch", epoch, self.info.data_size)
-            found.append(self._order[1][:, place * self.size : (place + 1) * self.size])
+            if self._orders.get(purpose, (-1,))[0] != epoch:
+                order = streams.permutation(self.seeds, f"epoch{purpose}", epoch, self.info.data_size)
+                self._orders[purpose] = epoch, order
+            found.append(self._orders[purpose][1][:, place * self.size : (place + 1) * self.size])
         return found
 
-    def filled(self, first: int, last: int) -> tuple[list[Tensor], dict[str, Tensor]]:
-        """Numbers and noise of the steps [first, last)."""
-        steps = torch.arange(first, last, device=self.home)
+    def filled(self, steps: Tensor) -> dict[str, Tensor]:
+        """The noise of these steps."""
         noise = {}
         for name, (kind, shape) in self.noise.items():
-            purpose = "posterior" if name == "posterior" else f"penalty/{name}"
-            flat = _KINDS[kind](self.seeds, purpose, steps, self.size * math.prod(shape))
-            noise[name] = flat.unflatten(-1, (self.size, *shape)).to(self.table.device)
-        return self.numbers(steps), noise
+            purpose = f"penalty/{name}" if "/" in name else name
+            flat = _KINDS[kind](self.seeds, purpose, steps, self.examples * math.prod(shape))
+            noise[name] = flat.unflatten(-1, (self.examples, *shape)).to(self.table.device)
+        return noise
+
+    def _sources(self, steps: Tensor) -> list[tuple[Tensor, ...]]:
+        """For each step all that its examples are made from: numbers, of a second batch, uniforms for partners."""
+        columns: list[Sequence[Tensor]] = [self.numbers(steps)]
+        if self.second:
+            columns.append(self.numbers(steps, "/second"))
+        if self.pairing is not None:
+            width = self.pairing.width(len(self.sizes))
+            uniforms = streams.uniform(self.seeds, "pairing", steps, self.size * width)
+            columns.append(list(uniforms.unflatten(-1, (self.size, width))))
+        return list(zip(*columns, strict=True))
+
+    def _examples(self, numbers: Tensor, *rest: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The examples of one step (then their partners), and of its second batch."""
+        x, second = self.table(numbers), self.table(rest[0]) if self.second else None
+        if self.pairing is not None:
+            uniforms = rest[-1][:, : numbers.shape[1]]
+            partners = self.pairing.draw(self.table.factors(numbers), uniforms, self.sizes)
+            x = torch.cat((x, self.table.observe(partners)), 1)
+        return x, second
 
     def __call__(self, first: int, last: int) -> Iterator[Inputs]:
-        """Inputs of the steps [first, last); data that is not on the device is fetched one step ahead."""
+        """Inputs of the steps [first, last); what is not on the device is made one step ahead."""
+        ahead = self.table.rows is None or self.pairing is not None
         with ThreadPoolExecutor(1) as pool:
             for start in range(first, last, self.block):
                 stop = min(start + self.block, last)
-                numbers, noise = self.filled(start, stop)
-                ahead = self.table.rows is None
-                waiting = pool.submit(self.table, numbers[0]) if ahead else None
+                steps = torch.arange(start, stop, device=self.home)
+                sources, noise = self._sources(steps), self.filled(steps)
+                waiting = pool.submit(self._examples, *sources[0]) if ahead else None
                 for i in range(stop - start):
-                    x = waiting.result() if waiting else self.table(numbers[i])
+                    x, second = waiting.result() if waiting else self._examples(*sources[i])
                     if ahead and i + 1 < stop - start:
-                        waiting = pool.submit(self.table, numbers[i + 1])
-                    yield Inputs(start + i, x, {k: v[i][:, : x.shape[1]] for k, v in noise.items()})
+                        waiting = pool.submit(self._examples, *sources[i + 1])
+                    yield Inputs(start + i, x, {k: v[i][:, : x.shape[1]] for k, v in noise.items()}, second)
+
+
+def factors_to_pair(dataset: Dataset) -> FactorSpace:
+    """The factors of a dataset, which a pairing cannot do without."""
+    if dataset.factors is None:
+        raise UntwineError(
+            f"dataset {dataset.spec.get('name')!r} has no factors, and this method trains on pairs of examples that "
+            "differ in some of them: use a dataset with factors, such as three_dots or xy_squares"
+        )
+    return dataset.factors

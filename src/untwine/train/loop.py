@@ -25,7 +25,7 @@ from untwine.train.batches import Batches, Table, scaled
 from untwine.train.devices import check_precision, exact, pick_device
 from untwine.train.ensemble import Ensemble, gather
 from untwine.train.folder import Folder, how_to_resume, locked, split, stored
-from untwine.train.optimisers import optimisers
+from untwine.train.optimisers import make as make_optimiser
 from untwine.train.pack import Pack
 from untwine.train.progress import Reporter, report
 from untwine.train.run import Member, Run
@@ -64,16 +64,20 @@ class Trainer:
     """One pack on its way through the steps."""
 
     def __init__(self, members: list[Member], run: Run, table: Table, device: torch.device, batching: str):
-        self.pack = Pack(members, run.info(), device, batching)
+        self.pack = pack = Pack(members, run.info(), device, batching)
         self.run = run
-        spec = dict(run.optimiser)
-        self.optimiser = optimisers.call(spec.pop("name"), spec)
-        self.batches = Batches(table, members, run.info(), self.pack.noise, run.batch_size, run.sampling)
-        parameters, count = self.pack.parameters, len(members)
+        self.optimisers = [make_optimiser(group.optimiser) for group in pack.groups]
+        noise, pairing, second = pack.needs.noise, pack.objective.pairing, pack.needs.second
+        self.batches = Batches(table, members, pack.info, noise, run.batch_size, run.sampling, pairing, second)
+        parameters, count = pack.parameters, len(members)
+        buffers: dict[str, Tensor] = {}
+        for group, optimiser in zip(pack.groups, self.optimisers, strict=True):
+            started = optimiser.start(parameters[:, group.columns])
+            buffers |= {group.name + name: value for name, value in started.items()}
         self.state = State(
             step=0,
             parameters=parameters,
-            optimiser=self.optimiser.start(parameters),
+            optimiser=buffers,
             alive=torch.ones(count, dtype=torch.bool, device=device),
             died=torch.full((count,), -1, device=device),
             total=torch.zeros(count, len(self.pack.terms[0]), dtype=torch.float32, device=device),
@@ -91,20 +95,28 @@ class Trainer:
             place = (inputs.step - first) % block
             if place == 0:
                 steps = np.arange(inputs.step, min(inputs.step + block, run.steps))
-                weights, rates = pack.weights(steps), pack.rate(steps)
+                weights, rates = pack.weights(steps), pack.rates(steps)
             due = (inputs.step + 1) % run.log_every == 0 or inputs.step + 1 == run.steps
             known = state.alive.tolist() if pack.device.type == "cpu" else None
-            terms, gradients = pack.step(inputs.x, tuple(w[place] for w in weights), inputs.noise, due, known)
-            self._update(inputs.step, terms, gradients, rates[place])
+            now = tuple(w[place] for w in weights)
+            terms, gradients = pack.step(inputs.x, now, inputs.noise, due, known, inputs.second)
+            self._update(inputs.step, terms, gradients, rates[:, place])
             yield self._entry(terms) if due else None
 
     @torch.no_grad()
-    def _update(self, step: int, terms: Tensor, gradients: Tensor, rate: Tensor) -> None:
+    def _update(self, step: int, terms: Tensor, gradients: Tensor, rates: Tensor) -> None:
         state = self.state
-        if self.run.clip is not None:
-            norm = gradients.norm(dim=1, keepdim=True)
-            gradients = gradients * (self.run.clip / (norm + 1e-6)).clamp(max=1.0)
-        new, buffers = self.optimiser.update(state.parameters, gradients, state.optimiser, rate, step + 1)
+        pieces, buffers = [], {}
+        for group, optimiser, rate in zip(self.pack.groups, self.optimisers, rates, strict=True):
+            slopes = gradients[:, group.columns]
+            if self.run.clip is not None:
+                norm = slopes.norm(dim=1, keepdim=True)
+                slopes = slopes * (self.run.clip / (norm + 1e-6)).clamp(max=1.0)
+            own = {name: state.optimiser[group.name + name] for name in optimiser.state}
+            piece, changed = optimiser.update(state.parameters[:, group.columns], slopes, own, rate, step + 1)
+            pieces.append(piece)
+            buffers |= {group.name + name: value for name, value in changed.items()}
+        new = pieces[0] if len(pieces) == 1 else torch.cat(pieces, 1)
         finite = terms[:, 0].isfinite() & gradients.isfinite().all(1) & new.isfinite().all(1)
         state.died = torch.where(state.alive & ~finite, step, state.died)
         state.alive = alive = state.alive & finite
@@ -172,7 +184,8 @@ def fit(
         else:
             packs = split([member.name for member in run.members()], pack_size)
         reporter = stack.enter_context(report(progress, folder.path if tensorboard and folder else None))
-        table = Table(run.make_dataset(), made, resident) if packs else None
+        uses = run.steps * run.batch_size * len(run.seeds)
+        table = Table(run.make_dataset(), made, resident, uses) if packs else None
         trained: list[tuple[Member, dict[str, Tensor]]] = []
         history: list[dict[str, Any]] = []
         own = {member.name: member for member in run.members()}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -27,6 +28,11 @@ class Optimiser:
 
     def start(self, parameters: Float[Tensor, "members parameters"]) -> dict[str, Tensor]:
         return {name: torch.zeros_like(parameters) for name in self.state}
+
+
+def make(spec: Mapping[str, Any]) -> Optimiser:
+    """The optimiser of a spec `{"name": ..., **settings}`."""
+    return optimisers.call(spec["name"], {key: value for key, value in spec.items() if key != "name"})
 
 
 @optimisers.add

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any
 
@@ -23,10 +24,11 @@ from untwine.errors import UntwineError
 from untwine.model import networks
 from untwine.model.check import check
 from untwine.model.info import Info
+from untwine.model.initial import initialise
 from untwine.model.jacobian import is_known
 from untwine.model.vae import VAE, create
 from untwine.objective.core import Objective, Penalty, evaluate, is_leaf
-from untwine.objective.schedules import schedule
+from untwine.objective.schedules import Schedule, schedule
 from untwine.parts import leaves, rebuild, structure, to_json
 from untwine.train.run import Member, learning_rate, objective
 
@@ -125,7 +127,11 @@ class Stack:
         own = {**self.views(self.parameters[i]), **_at(self.buffers, i)}
         names = {id(value): name for name, value in (*self.template.named_parameters(), *self.template.named_buffers())}
         keys = self.template.state_dict(keep_vars=True)
-        return {key: own[names[id(value)]].detach().cpu().clone().contiguous() for key, value in keys.items()}
+        return {
+            key: own[names[id(value)]].detach().cpu().clone().contiguous()
+            for key, value in keys.items()
+            if not key.startswith("adversaries.")  # they are of use in training alone
+        }
 
 
 class _Call(nn.Module):
@@ -154,6 +160,16 @@ def _at(value: Any, i: int) -> Any:
     return value[i]
 
 
+@dataclass(frozen=True)
+class Group:
+    """Columns of the flat parameters with an optimiser (a spec) and rates, one for each member, of their own."""
+
+    name: str  # what the names of the optimiser's buffers begin with
+    columns: slice
+    optimiser: dict[str, Any]
+    rates: Sequence[Schedule]
+
+
 class Pack(Stack):
     """A stack with an objective: terms and gradients of all members, and their weights at any step."""
 
@@ -162,29 +178,59 @@ class Pack(Stack):
         self.objectives = [objective(member.spec) for member in members]
         if len({str(structure(to_json(o))) for o in self.objectives}) > 1:
             raise UntwineError("these members differ in more than numbers: they cannot train as one pack")
-        super().__init__([build(member, info) for member in members], device, batching)
         self.objective: Objective = self.objectives[0]
-        needs = self.objective.needs(info)
-        self.noise = needs.noise
-        self.rates = [learning_rate(member.spec) for member in members]
+        self.needs = needs = self.objective.needs(info)
+        super().__init__([self._with_adversaries(member) for member in members], device, batching)
+        self.groups = self._groups()
         self.precision = torch.bfloat16 if members[0].spec["precision"] == "bfloat16" else torch.float32
         self.terms = self._term_names()
         if needs.jacobian and not is_known(self.template.decoder):
             check(self.template.decoder, info.latents)
 
+    def _with_adversaries(self, member: Member) -> VAE:
+        vae = build(member, self.info)
+        for name, adversary in self.needs.adversaries.items():
+            vae.adversaries[name] = adversary.build(self.info)
+        initialise(vae.adversaries, member.seed)
+        return vae
+
+    def _groups(self) -> list[Group]:
+        """The model's parameters, then those of each adversary: who updates which columns."""
+        needs = [objective.needs(self.info) for objective in self.objectives]
+        optimiser, rates = self.members[0].spec["optimiser"], [learning_rate(m.spec) for m in self.members]
+        groups = [Group("", slice(0, self._count("")), optimiser, rates)]
+        for name, adversary in self.needs.adversaries.items():
+            start = groups[-1].columns.stop
+            columns = slice(start, start + self._count(f"adversaries.{name}."))
+            rates = [schedule(one.adversaries[name].rate) for one in needs]
+            groups.append(Group(f"{name}/", columns, dict(adversary.optimiser), rates))
+        assert groups[-1].columns.stop == self.parameters.shape[1]
+        return groups
+
+    def _count(self, prefix: str) -> int:
+        """How many numbers the parameters under a prefix have; under none, all that are no adversary's."""
+        return sum(
+            size
+            for name, size in zip(self.names, self.sizes, strict=True)
+            if (name.startswith(prefix) if prefix else not name.startswith("adversaries."))
+        )
+
     def _term_names(self) -> tuple[list[str], list[str]]:
         penalties = self.objective.penalties
         trained = [name for name, penalty in penalties.items() if not penalty.watched]
         watched = [name for name, penalty in penalties.items() if penalty.watched]
-        return ["loss", "reconstruction", *trained], watched
+        return ["loss", "reconstruction", *trained, *self._rivals()], watched
+
+    def _rivals(self) -> list[str]:
+        return list(dict.fromkeys(f"{name.partition('/')[0]}_adversary" for name in self.needs.adversaries))
 
     def weights(self, steps: np.ndarray) -> list[Tensor]:
         """Every leaf of the penalties at these steps: tensors `[steps, members]`."""
         columns = [[schedule(leaf)(steps) for leaf in leaves(o.penalties, is_leaf)] for o in self.objectives]
         return [self._column(leaf) for leaf in zip(*columns, strict=True)]
 
-    def rate(self, steps: np.ndarray) -> Float[Tensor, "steps members"]:
-        return self._column([rate(steps) for rate in self.rates])
+    def rates(self, steps: np.ndarray) -> Float[Tensor, "groups steps members"]:
+        return torch.stack([self._column([rate(steps) for rate in group.rates]) for group in self.groups])
 
     def _column(self, values: Sequence[np.ndarray]) -> Tensor:
         return torch.from_numpy(np.stack(values, -1)).float().to(self.device)
@@ -193,13 +239,24 @@ class Pack(Stack):
         return {name: value.detach().requires_grad_(name not in self.frozen) for name, value in views.items()}
 
     def _terms(
-        self, vae: VAE, x: Tensor, weights: tuple[Tensor, ...], noise: Mapping[str, Tensor], watch: bool
+        self,
+        vae: VAE,
+        x: Tensor,
+        weights: tuple[Tensor, ...],
+        noise: Mapping[str, Tensor],
+        watch: bool,
+        *second: Tensor,
     ) -> Tensor:
         penalties: Mapping[str, Penalty] = rebuild(self.objective.penalties, is_leaf, iter(weights))
         with torch.autocast(self.device.type, self.precision, enabled=self.precision != torch.float32):
-            terms = evaluate(vae, penalties, x, noise, self.info.data_size, watch)
+            terms = evaluate(vae, penalties, x, noise, self.info.data_size, watch, self.objective.pairing, second)
         names = self.terms[0] + (self.terms[1] if watch else [])
         return torch.stack([terms[name].float() for name in names])
+
+    def _descended(self, terms: Tensor) -> Tensor:
+        """What the gradients are of: the loss, and what each adversary minimises."""
+        rivals = [self.terms[0].index(name) for name in self._rivals()]
+        return terms[..., [0, *rivals]].sum()
 
     def step(
         self,
@@ -208,17 +265,19 @@ class Pack(Stack):
         noise: Mapping[str, Tensor],
         watch: bool = False,
         alive: Sequence[bool] | None = None,
+        second: Float[Tensor, "members batch ..."] | None = None,
     ) -> tuple[Float[Tensor, "members terms"], Float[Tensor, "members parameters"]]:
         """Terms and gradients of every member on its own batch. Members known to be dead may be skipped."""
+        more = () if second is None else (second,)
 
-        def terms(vae: VAE, x: Tensor, weights: tuple[Tensor, ...], noise: Mapping[str, Tensor]) -> Tensor:
-            return self._terms(vae, x, weights, noise, watch)
+        def terms(vae: VAE, x: Tensor, weights: tuple[Tensor, ...], noise: Mapping[str, Tensor], *more: Any) -> Tensor:
+            return self._terms(vae, x, weights, noise, watch, *more)
 
         if self.batching == "vmap":
             leaf = self._leaves(self.views(self.parameters))
             mapped = vmap(lambda p, b, *a: self.call(self.template, p, b, terms, *a))
-            out = mapped(leaf, self.buffers, x, weights, noise)
-            grads = _gradients(out[:, 0].sum(), leaf)
+            out = mapped(leaf, self.buffers, x, weights, noise, *more)
+            grads = _gradients(self._descended(out), leaf)
             return out.detach(), torch.cat([g.reshape(len(self), -1) for g in grads], 1)
 
         def one(template: VAE, i: int) -> tuple[Tensor, Tensor]:
@@ -226,8 +285,9 @@ class Pack(Stack):
                 count = len(self.terms[0]) + watch * len(self.terms[1])
                 return torch.full((count,), torch.nan, device=self.device), torch.zeros_like(self.parameters[i])
             leaf = self._leaves({k: _laid_out(v) for k, v in self.views(self.parameters[i]).items()})
-            out = self.call(template, leaf, _at(self.buffers, i), terms, x[i], _at(weights, i), _at(noise, i))
-            return out.detach(), torch.cat([g.flatten() for g in _gradients(out[0], leaf)])
+            inputs = x[i], _at(weights, i), _at(noise, i), *_at(more, i)
+            out = self.call(template, leaf, _at(self.buffers, i), terms, *inputs)
+            return out.detach(), torch.cat([g.flatten() for g in _gradients(self._descended(out), leaf)])
 
         outs, rows = zip(*self.each(one), strict=True)
         return torch.stack(outs), torch.stack(rows)
