@@ -38,10 +38,10 @@ class Table:
     `uses` is how many examples will be asked for: a table larger than that is not worth making.
     """
 
-    def __init__(self, dataset: Dataset, device: torch.device, resident: bool | None = None, uses: float = math.inf):
+    def __init__(self, dataset: Dataset, device: torch.device, resident: bool | None = None, uses: int | None = None):
         self.dataset, self.device = dataset, device
         if resident is None:
-            resident = len(dataset) <= uses and dataset.nbytes <= _room(device)
+            resident = (uses is None or len(dataset) <= uses) and dataset.nbytes <= _room(device)
         self.rows = _on_device(dataset, device) if resident else None
         self._draw = getattr(dataset, "draw", None) if device.type == "cuda" else None
 

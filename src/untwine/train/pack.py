@@ -245,7 +245,7 @@ class Pack(Stack):
         weights: tuple[Tensor, ...],
         noise: Mapping[str, Tensor],
         watch: bool,
-        *second: Tensor,
+        second: Tensor | None = None,
     ) -> Tensor:
         penalties: Mapping[str, Penalty] = rebuild(self.objective.penalties, is_leaf, iter(weights))
         with torch.autocast(self.device.type, self.precision, enabled=self.precision != torch.float32):
