@@ -25,6 +25,14 @@ TABLE: dict[str, list[tuple[dict[str, typing.Any], tuple[int, ...]]]] = {
     "rhodes16": [({"padding": "same"}, (2, 16, 16))],
     "conv": [({"channels": (4, 4), "hidden": 16}, (1, 17, 17)), ({"activation": "gelu", "hidden": 16}, (3, 20, 20))],
     "mlp": [({"hidden": (16, 8), "activation": "elu"}, (6,)), ({"hidden": ()}, (2, 3, 3)), ({}, (1, 8, 8))],
+    "rolinek_dsprites": [({}, (1, 4, 4))],
+    "rolinek_linear": [({}, (3,))],
+    "rolinek_nonlinear": [({}, (3,))],
+    "rolinek_mnist": [({}, (1, 6, 6))],
+    "mathieu_dsprites": [({}, (1, 64, 64))],
+    "mathieu_pinwheel": [({}, (2,))],
+    "mathieu_fashion": [({"base": 4}, (1, 32, 32))],
+    "michlo64": [({}, (3, 64, 64))],
 }
 CASES = [pytest.param(name, *case, id=f"{name}{i}") for name in TABLE for i, case in enumerate(TABLE[name])]
 LATENTS = 3

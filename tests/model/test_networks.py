@@ -14,6 +14,7 @@ from untwine.model import networks
 from untwine.model.info import Info
 from untwine.model.initial import initialise
 from untwine.model.layers import ACTIVATIONS
+from untwine.model.vae import create
 
 
 def shapes(module: nn.Module, x: torch.Tensor) -> list[tuple[int, ...]]:
@@ -67,6 +68,96 @@ def test_rhodes16_is_table_2(padding, sides):
     assert count(encoder) == (9 * 64 + 64) + (9 * 64 * 128 + 128) + (128 * second**2 + 1) * 128 + 129 * 20
     assert count(decoder) == 11 * 128 + 129 * 1024 + (9 * 64 * 64 + 64) + (9 * 64 * 32 + 32) + (9 * 32 + 1)
     assert decoder[-1].stride == (1, 1) and decoder[-1].kernel_size == (3, 3)
+
+
+def dense(*widths: int) -> int:
+    return sum((a + 1) * b for a, b in itertools.pairwise(widths))
+
+
+def square(*planes: int) -> int:
+    """Parameters of 4x4 kernels."""
+    return sum(16 * a * b + b for a, b in itertools.pairwise(planes))
+
+
+@pytest.mark.parametrize(
+    ("network", "shape", "forth", "kind", "back", "back_kind", "counts"),
+    [
+        # 4096 * 1200 + 1200 + 1200 * 1200 + 1200 + 1200 * 10 + 10, and so on
+        (
+            *(networks.rolinek_dsprites(), (1, 64, 64)),
+            *((1200, 1200), nn.ReLU, (1200, 1200, 1200), nn.Tanh, (6_369_610, 7_808_896)),
+        ),
+        (networks.rolinek_linear(), (3,), (), nn.ReLU, (), nn.ReLU, (3 * 10 + 10, 5 * 3 + 3)),
+        # The decoder has the same order as the encoder: it is not mirrored.
+        (networks.rolinek_nonlinear(), (3,), (60, 40, 20), nn.Tanh, (60, 40, 20), nn.Tanh, (3710, 3683)),
+        (networks.rolinek_mnist(), (1, 28, 28), (400,), nn.ReLU, (500, 500), nn.Tanh, (318_010, 646_284)),
+        (networks.mathieu_pinwheel(), (2,), (100,), nn.ReLU, (100,), nn.ReLU, (300 + 1010, 600 + 202)),
+    ],
+)
+def test_fully_connected_tables(network, shape, forth, kind, back, back_kind, counts):
+    """rolinek2019, Table S3; mathieu2019's pinwheel. Five latents, ten outputs."""
+    encoder, decoder = build(network, shape, latents=5)
+    size = torch.zeros(shape).numel()
+    assert shapes(encoder, torch.zeros(1, *shape)) == [(w,) for w in (*forth, 10)]
+    assert shapes(decoder, torch.zeros(1, 5)) == [(w,) for w in (*back, size)]
+    assert (count(encoder), count(decoder)) == counts == (dense(size, *forth, 10), dense(5, *back, size))
+    plain = (nn.Linear, nn.Flatten, nn.Unflatten)
+    for module, wanted, hidden in ((encoder, kind, forth), (decoder, back_kind, back)):
+        assert [type(layer) for layer in module if not isinstance(layer, plain)] == [wanted] * len(hidden)
+    assert all(layer.bias is not None for layer in (*encoder, *decoder) if isinstance(layer, nn.Linear))
+    assert network.scheme == "uniform" and network.log_variance is None
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize(
+    ("make", "hidden", "up"),
+    [(networks.michlo64, 256, (64, 64, 32, 32)), (networks.mathieu_dsprites, 128, (64, 64, 64, 32))],
+)
+def test_michlo64_is_table_a3_and_mathieu_dsprites_what_facts_says(make, hidden, up, channels):
+    encoder, decoder = build(make(), (channels, 64, 64))
+    expected = [(32, 32, 32), (32, 16, 16), (64, 8, 8), (64, 4, 4), (hidden,), (20,)]
+    assert shapes(encoder, torch.zeros(1, channels, 64, 64)) == expected
+    sides = zip((*up[1:], channels), (8, 16, 32, 64), strict=True)
+    assert shapes(decoder, torch.zeros(1, 10)) == [(hidden,), (1024,), *((w, s, s) for w, s in sides)]
+    assert count(encoder) == square(channels, 32, 32, 64, 64) + dense(1024, hidden, 20)
+    assert count(decoder) == dense(10, hidden, 1024) + square(*up, channels)
+    if channels == 1:
+        # Kernels: 544 + 16,416 + 32,832 + 65,600; back 65,600 + 32,800 + 16,416 + 513, or 2 * 65,600 + 32,800 + 513.
+        counts = {256: (115_392 + 262_400 + 5_140, 115_329 + 2_816 + 263_168)}
+        counts[128] = (115_392 + 131_200 + 2_580, 164_513 + 1_408 + 132_096)
+        assert (count(encoder), count(decoder)) == counts[hidden]
+    for layer in (*encoder, *decoder):
+        if isinstance(layer, nn.Conv2d | nn.ConvTranspose2d):
+            assert (layer.kernel_size, layer.stride, layer.padding) == ((4, 4), (2, 2), (1, 1))
+    kinds = {type(layer) for layer in (*encoder, *decoder) if not list(layer.parameters())}
+    assert kinds == {nn.ReLU, nn.Flatten, nn.Unflatten}
+    assert not isinstance(decoder[-1], nn.ReLU)
+
+
+def test_michlo64_starts_xavier_normal():
+    network = networks.michlo64()
+    assert network.scheme == "xavier_normal" and network.log_variance is None
+    assert networks.build(network.spec).scheme == "xavier_normal"
+    parts = uw.likelihoods.squared_error, uw.posteriors.diagonal_normal, uw.priors.standard_normal
+    vae = create(Info(9, (3, 64, 64)), network, *parts)
+    assert all((value == 0).all() for name, value in vae.named_parameters() if name.endswith("bias"))
+    weight = next(layer for layer in vae.encoder if isinstance(layer, nn.Linear)).weight  # 256 by 1024
+    assert weight.std().item() == pytest.approx((2 / (256 + 1024)) ** 0.5, rel=0.01)
+
+
+@pytest.mark.parametrize(("base", "channels"), [(32, 1), (5, 3)])
+def test_mathieu_fashion(base, channels):
+    encoder, decoder = build(networks.mathieu_fashion(base), (channels, 32, 32))
+    expected = [(base, 16, 16), (2 * base, 8, 8), (4 * base, 4, 4), (20,)]
+    assert shapes(encoder, torch.zeros(1, channels, 32, 32)) == expected
+    flat = 4 * base * 16
+    expected = [(flat,), (2 * base, 8, 8), (base, 16, 16), (channels, 32, 32)]
+    assert shapes(decoder, torch.zeros(1, 10)) == expected
+    assert count(encoder) == square(channels, base, 2 * base, 4 * base) + dense(flat, 20)
+    assert count(decoder) == dense(10, flat) + square(4 * base, 2 * base, base, channels)
+    if base == 32:  # 544 + 32,832 + 131,200 + 40,980; 22,528 + 131,136 + 32,800 + 513
+        assert (count(encoder), count(decoder)) == (205_556, 186_977)
+    assert networks.mathieu_fashion().spec == {"name": "mathieu_fashion", "base": 32}
 
 
 # --- conv -------------------------------------------------------------------------------------------
@@ -142,6 +233,10 @@ def test_mlp_has_its_own_decoder_if_asked():
     [
         (networks.rhodes64(), (1, 32, 32), "'rhodes64' cannot take 32x32 images; it takes 64x64"),
         (networks.rhodes16(), (1, 64, 64), "'rhodes16' cannot take 64x64 images; it takes 16x16"),
+        (networks.michlo64(), (3, 32, 32), "'michlo64' cannot take 32x32 images; it takes 64x64"),
+        (networks.michlo64(), (3,), "'michlo64' takes images"),
+        (networks.mathieu_dsprites(), (1, 28, 28), "'mathieu_dsprites' cannot take 28x28 images; it takes 64x64"),
+        (networks.mathieu_fashion(), (1, 28, 28), "'mathieu_fashion' cannot take 28x28 images; it takes 32x32"),
         (networks.conv(), (1, 15, 15), "'conv' cannot take 15x15 images; it takes square images from 16x16 to 256x256"),
         (networks.conv(), (1, 257, 257), "cannot take 257x257"),
         (networks.conv(), (3, 32, 48), "cannot take 32x48"),
@@ -161,6 +256,11 @@ def test_refusals_name_the_sizes(network, shape, message):
 def test_unknown_padding(make):
     with pytest.raises(UntwineError, match="unknown padding 'vald'; did you mean 'valid'"):
         make("vald")
+
+
+def test_a_base_of_nothing():
+    with pytest.raises(UntwineError, match=r"'mathieu_fashion' must be 1 wide or more, not \[0\]"):
+        networks.mathieu_fashion(0)
 
 
 def test_every_activation_serves():
@@ -195,6 +295,19 @@ def test_suited(shape, name):
     assert network.spec["name"] == name
     encoder, decoder = network.build(Info(3, shape), 6)
     assert encoder(torch.zeros(1, *shape)).shape == (1, 6) and decoder(torch.zeros(1, 3)).shape == (1, *shape)
+
+
+def test_what_is_published_for_a_shape_comes_first():
+    """By height and width for images, whatever their channels; by length for vectors."""
+    published = {(64, 64): "michlo64", (3,): {"name": "mlp", "hidden": [60, 40]}, (24, 32): "rolinek-mnist"}
+    for channels in (1, 3):
+        assert networks.suited((channels, 64, 64), published) == networks.michlo64()
+    assert networks.suited((3,), published) == networks.mlp((60, 40))
+    assert networks.suited((1, 24, 32), published) == networks.rolinek_mnist()
+    for shape in ((1, 16, 16), (2,), (3, 28, 28), (3, 32, 24), (24, 32, 1)):
+        assert networks.suited(shape, published) == networks.suited(shape) == networks.suited(shape, {})
+    with pytest.raises(UntwineError, match="unknown network 'michlo'; did you mean 'michlo64'"):
+        networks.suited((1, 64, 64), {(64, 64): "michlo"})
 
 
 @pytest.mark.parametrize("shape", [(1, 15, 15), (3, 24, 32), (1, 257, 257)])

@@ -10,7 +10,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from untwine import naming
 from untwine.errors import UntwineError, unknown
+from untwine.model.blur import KERNELS, Blur
 from untwine.model.info import Info
 from untwine.parts import Each, number, part
 
@@ -134,6 +136,49 @@ class Laplace(Likelihood):
         return _Laplace(self.scale, learned=False)
 
 
+class _Overlap(LikelihoodModule):
+    weight: Tensor
+
+    def __init__(self, inner: LikelihoodModule, blur: Blur, weight: float) -> None:
+        super().__init__()
+        self.inner = inner
+        self.mean = inner.mean
+        self.blur = blur
+        self.register_buffer("weight", torch.tensor(weight), persistent=False)  # members may differ in it
+
+    def loss(self, out: Float[Tensor, "batch ..."], x: Float[Tensor, "batch ..."]) -> Float[Tensor, " batch"]:
+        return self.inner.loss(out, x) + self._blurred(self.mean(out), x)
+
+    def loss_of_mean(self, mean: Float[Tensor, "batch ..."], x: Float[Tensor, "batch ..."]) -> Float[Tensor, " batch"]:
+        return self.inner.loss_of_mean(mean, x) + self._blurred(mean, x)
+
+    def _blurred(self, mean: Float[Tensor, "batch ..."], x: Float[Tensor, "batch ..."]) -> Float[Tensor, " batch"]:
+        return self.weight * self.inner.loss_of_mean(self.blur(mean), self.blur(x))
+
+
+@part
+class Overlap(Likelihood):
+    """A likelihood, and the same once more between blurred images (michlo2023, Eq. 11)."""
+
+    likelihood: Likelihood
+    radius: int = 31
+    weight: float | Each = 63.0**2
+    kernel: str = "box"
+
+    @property
+    def domain(self) -> tuple[float, float]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.likelihood.domain
+
+    def build(self, info: Info) -> LikelihoodModule:
+        if len(info.shape) != 3:
+            raise UntwineError(
+                f"overlap blurs images [channels, height, width]; examples of {list(info.shape)} are none"
+            )
+        assert isinstance(self.weight, float)
+        blur = Blur(*info.shape[1:], radius=self.radius, kernel=self.kernel)
+        return _Overlap(self.likelihood.build(info), blur, self.weight)
+
+
 bernoulli = Bernoulli()
 squared_error = SquaredError()
 
@@ -148,24 +193,51 @@ def laplace(scale: Any = 1.0) -> Laplace:
     return Laplace(_positive(scale))
 
 
+def overlap(likelihood: str | Likelihood, radius: int = 31, weight: Any = 63.0**2, kernel: str = "box") -> Overlap:
+    """L(x, mean) + weight L(blur(x), blur(mean)): images that share no pixel still overlap (michlo2023, Eq. 11).
+
+    Each channel is blurred by a kernel that sums to 1, with zeros around the image.
+
+    Args:
+        likelihood: L, by name or as a part; a learned scale is shared by both terms.
+        radius: Of the kernel, which is 2 radius + 1 pixels wide; 0 does not blur, and may serve as a control.
+        weight: Of the blurred term, or one for each member.
+        kernel: box, or gaussian with a standard deviation of radius / 2 (which loses more at the borders, so that
+            on XYSquares distances across the whole image no longer grow).
+
+    >>> overlap("squared-error", radius=15)
+    Overlap(likelihood=SquaredError(), radius=15, weight=3969.0, kernel='box')
+    """
+    if not isinstance(radius, int) or isinstance(radius, bool) or not 0 <= radius <= 10_000:
+        raise UntwineError(f"the radius of a blur must be a whole number of pixels from 0 to 10000, not {radius!r}")
+    if kernel not in KERNELS:
+        raise unknown("kernel", str(kernel), KERNELS)
+    value = number(weight)
+    if any(one < 0 for one in (value.values if isinstance(value, Each) else (value,))):
+        raise UntwineError(f"the weight of a blurred loss must be 0 or more, not {weight}")
+    return Overlap(named(likelihood), radius, value, kernel)
+
+
 _NAMED = {
-    "bernoulli": lambda: bernoulli,
-    "squared_error": lambda: squared_error,
+    "bernoulli": bernoulli,
+    "squared_error": squared_error,
     "gaussian": gaussian,
-    "learned_gaussian": lambda: gaussian(learned=True),
+    "learned_gaussian": gaussian(learned=True),
     "laplace": laplace,
+    "overlap": overlap,
 }
 
 
-def named(likelihood: str | Likelihood) -> Likelihood:
-    """A likelihood by its name, or the one that is given.
+def named(likelihood: Any) -> Likelihood:
+    """A likelihood by its name, with arguments in brackets if it takes any, or the one that is given.
 
     >>> named("squared-error")
     SquaredError()
+    >>> named("overlap(gaussian(scale=0.1), radius=15)").likelihood
+    Gaussian(scale=0.1, learned=False)
     """
-    if isinstance(likelihood, Likelihood):
-        return likelihood
-    name = likelihood.replace("-", "_")
-    if name not in _NAMED:
-        raise unknown("likelihood", likelihood, _NAMED)
-    return _NAMED[name]()
+    if isinstance(likelihood, str):
+        return naming.read("likelihood", likelihood, _NAMED)
+    if not isinstance(likelihood, Likelihood):
+        raise UntwineError(f"a likelihood is named by a text, or is a Likelihood; {likelihood!r} is neither")
+    return likelihood

@@ -11,7 +11,7 @@ import functools
 import inspect
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -61,8 +61,18 @@ def build(spec: dict[str, Any]) -> Network:
         raise UntwineError(f"network {spec['name']!r} cannot be made of {arguments}: {error}") from None
 
 
-def suited(shape: tuple[int, ...]) -> Network:
-    """The default network for a shape: the paper's where it fits, else `conv`, or `mlp` where that does not."""
+def suited(shape: tuple[int, ...], published: Mapping[tuple[int, ...], str | dict[str, Any]] | None = None) -> Network:
+    """The default network for a shape: the paper's where it fits, else `conv`, or `mlp` where that does not.
+
+    `published` has the networks, by name or as specs, with which a paper treats a dataset or method: by
+    height and width for images, by length for vectors.
+
+    >>> suited((3, 64, 64)).spec["name"], suited((3, 64, 64), {(64, 64): "michlo64"}).spec["name"]
+    ('rhodes64', 'michlo64')
+    """
+    chosen = (published or {}).get(shape[1:] if len(shape) == 3 else shape)
+    if chosen is not None:
+        return build({"name": chosen} if isinstance(chosen, str) else chosen)
     if len(shape) != 3 or shape[1] != shape[2] or not 16 <= shape[1] <= 256:
         return mlp()
     if shape[1:] == (64, 64):
@@ -87,6 +97,32 @@ def _activation(name: str) -> type[nn.Module]:
     return ACTIVATIONS[name]
 
 
+def _strided(
+    info: Info,
+    outputs: int,
+    down: tuple[int, ...],
+    hidden: tuple[int, ...],
+    up: tuple[int, ...],
+    kind: type[nn.Module] = nn.ReLU,
+    padding: int = 1,
+) -> tuple[nn.Module, nn.Module]:
+    """4x4 convolutions of stride 2 with `down` channels, dense layers, and back: `up` are the inputs' channels."""
+    colours, size, _ = info.shape
+    sizes = [size >> layer for layer in range(len(up) + 1)]
+    side = size
+    encoder: list[nn.Module] = []
+    for before, after in itertools.pairwise((colours, *down)):
+        encoder += [Conv2d(before, after, 4, 2, padding), kind()]
+        side = (side + 2 * padding - 4) // 2 + 1
+    encoder += [nn.Flatten(), *_dense((down[-1] * side**2, *hidden, outputs), kind)]
+    start = (up[0], sizes[-1], sizes[-1])
+    decoder = [*_dense((info.latents, *reversed(hidden), math.prod(start)), kind), kind(), nn.Unflatten(1, start)]
+    for layer, (before, after) in enumerate(itertools.pairwise((*up, colours)), 1):
+        odd = sizes[-layer - 1] - 2 * sizes[-layer]  # an odd size was rounded down on the way in
+        decoder += [ConvTranspose2d(before, after, 4, 2, 1, odd), kind()]
+    return nn.Sequential(*encoder), nn.Sequential(*decoder[:-1])
+
+
 @network
 def rhodes64(padding: str = "valid", log_variance: float = -3.0) -> Network:
     """rhodes2021, Table 1: 64x64 images, 4x4 kernels, stride 2, ReLU.
@@ -99,25 +135,9 @@ def rhodes64(padding: str = "valid", log_variance: float = -3.0) -> Network:
         raise unknown("padding", padding, ("valid", "same"))
 
     def make(info: Info, outputs: int) -> tuple[nn.Module, nn.Module]:
-        channels, _ = _image(info.shape, "rhodes64", "64x64 images", lambda n: n == 64)
-        pad, side = (1, 4) if padding == "same" else (0, 2)
-        encoder = nn.Sequential(
-            *(Conv2d(channels, 32, 4, 2, pad), nn.ReLU()),
-            *(Conv2d(32, 32, 4, 2, pad), nn.ReLU()),
-            *(Conv2d(32, 64, 4, 2, pad), nn.ReLU()),
-            *(Conv2d(64, 64, 4, 2, pad), nn.ReLU()),
-            *(nn.Flatten(), Linear(64 * side * side, 256), nn.ReLU()),
-            Linear(256, outputs),
-        )
-        decoder = nn.Sequential(
-            *(Linear(info.latents, 256), nn.ReLU()),
-            *(Linear(256, 64 * 4 * 4), nn.ReLU(), nn.Unflatten(1, (64, 4, 4))),
-            *(ConvTranspose2d(64, 64, 4, 2, 1), nn.ReLU()),
-            *(ConvTranspose2d(64, 32, 4, 2, 1), nn.ReLU()),
-            *(ConvTranspose2d(32, 32, 4, 2, 1), nn.ReLU()),
-            ConvTranspose2d(32, channels, 4, 2, 1),
-        )
-        return encoder, decoder
+        _image(info.shape, "rhodes64", "64x64 images", lambda n: n == 64)
+        pad = 1 if padding == "same" else 0
+        return _strided(info, outputs, (32, 32, 64, 64), (256,), (64, 64, 32, 32), padding=pad)
 
     return Network({}, make, log_variance)
 
@@ -174,30 +194,13 @@ def conv(
     """
 
     def make(info: Info, outputs: int) -> tuple[nn.Module, nn.Module]:
-        colours, size = _image(info.shape, "conv", "square images from 16x16 to 256x256", lambda n: 16 <= n <= 256)
+        _, size = _image(info.shape, "conv", "square images from 16x16 to 256x256", lambda n: 16 <= n <= 256)
         depth = int(math.log2(size / 4))
         widths = channels or tuple(32 if layer < depth / 2 else 64 for layer in range(depth))
         if 2 ** len(widths) > size:
             raise UntwineError(f"{len(widths)} halvings of a {size}x{size} image leave nothing: give fewer channels")
         _widths("conv", *widths, hidden)
-        kind = _activation(activation)
-        sizes = [size >> layer for layer in range(len(widths) + 1)]
-        planes = [colours, *widths]
-        flat = planes[-1] * sizes[-1] ** 2
-        down: list[nn.Module] = []
-        for before, after in itertools.pairwise(planes):
-            down += [Conv2d(before, after, 4, 2, 1), kind()]
-        encoder = nn.Sequential(*down, nn.Flatten(), Linear(flat, hidden), kind(), Linear(hidden, outputs))
-        up: list[nn.Module] = []
-        for layer in reversed(range(len(widths))):
-            odd = sizes[layer] - 2 * sizes[layer + 1]  # an odd size was rounded down on the way in
-            up += [ConvTranspose2d(planes[layer + 1], planes[layer], 4, 2, 1, odd), kind()]
-        decoder = nn.Sequential(
-            *(Linear(info.latents, hidden), kind()),
-            *(Linear(hidden, flat), kind(), nn.Unflatten(1, (planes[-1], sizes[-1], sizes[-1]))),
-            *up[:-1],
-        )
-        return encoder, decoder
+        return _strided(info, outputs, widths, (hidden,), tuple(reversed(widths)), _activation(activation))
 
     return Network({}, make, log_variance)
 
@@ -228,6 +231,76 @@ def mlp(
         return encoder, decoder
 
     return make
+
+
+@network
+def rolinek_dsprites() -> Network:
+    """rolinek2019, Table S3, dSprites: fully connected, two hidden layers of 1200 ReLUs; back, three of 1200 tanh."""
+    return mlp((1200, 1200), (1200, 1200, 1200), "relu", "tanh")
+
+
+@network
+def rolinek_linear() -> Network:
+    """rolinek2019, Table S3, the linear synthetic data: no hidden layers."""
+    return mlp(())
+
+
+@network
+def rolinek_nonlinear() -> Network:
+    """rolinek2019, Table S3, the nonlinear synthetic data: 60, 40 and 20 tanh, in the decoder in the same order."""
+    return mlp((60, 40, 20), (60, 40, 20), "tanh")
+
+
+@network
+def rolinek_mnist() -> Network:
+    """rolinek2019, Table S3, MNIST and Fashion-MNIST: fully connected, 400 ReLUs; back, 500 and 500 tanh."""
+    return mlp((400,), (500, 500), "relu", "tanh")
+
+
+@network
+def mathieu_pinwheel() -> Network:
+    """mathieu2019, the pinwheel: one hidden layer of 100 ReLUs each way."""
+    return mlp((100,))
+
+
+@network
+def mathieu_dsprites() -> Builder:
+    """mathieu2019, dSprites: 64x64 images, 4x4 kernels, stride 2, a dense layer of 128, ReLU."""
+
+    def make(info: Info, outputs: int) -> tuple[nn.Module, nn.Module]:
+        _image(info.shape, "mathieu_dsprites", "64x64 images", lambda n: n == 64)
+        return _strided(info, outputs, (32, 32, 64, 64), (128,), (64, 64, 64, 32))
+
+    return make
+
+
+@network
+def mathieu_fashion(base: int = 32) -> Builder:
+    """mathieu2019, Fashion-MNIST: 32x32 images, like DCGAN: 4x4 kernels, stride 2, ReLU, no dense layer between.
+
+    The last step down to the posterior is a 4x4 convolution of a 4x4 map: a linear layer. No BatchNorm.
+
+    Args:
+        base: Channels of the first layer; the next ones have twice and four times as many.
+    """
+    _widths("mathieu_fashion", base)
+
+    def make(info: Info, outputs: int) -> tuple[nn.Module, nn.Module]:
+        _image(info.shape, "mathieu_fashion", "32x32 images", lambda n: n == 32)
+        return _strided(info, outputs, (base, 2 * base, 4 * base), (), (4 * base, 2 * base, base))
+
+    return make
+
+
+@network
+def michlo64() -> Network:
+    """michlo2023, Table A3: 64x64 images, 4x4 kernels, stride 2, ReLU; weights start Xavier-normal, biases at 0."""
+
+    def make(info: Info, outputs: int) -> tuple[nn.Module, nn.Module]:
+        _image(info.shape, "michlo64", "64x64 images", lambda n: n == 64)
+        return _strided(info, outputs, (32, 32, 64, 64), (256,), (64, 64, 32, 32))
+
+    return Network({}, make, scheme="xavier_normal")
 
 
 def _widths(name: str, *widths: int) -> None:
