@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from untwine.model.posteriors import Posterior
     from untwine.model.priors import Prior, PriorModule
     from untwine.model.vae import VAE
+    from untwine.objective import pairing as pairings
     from untwine.objective import penalties, schedules
-    from untwine.objective.core import Needs, Objective, Pass, Penalty, Term
+    from untwine.objective.core import Adversary, Needs, Objective, Pairing, Pass, Penalty, Term
     from untwine.objective.schedules import constant, cyclic, join, ramp
     from untwine.parts import each, part
     from untwine.train.ensemble import Ensemble, load
@@ -41,6 +42,7 @@ _MODULES = {
     "networks": "untwine.model.networks",
     "posteriors": "untwine.model.posteriors",
     "priors": "untwine.model.priors",
+    "pairings": "untwine.objective.pairing",
     "penalties": "untwine.objective.penalties",
     "schedules": "untwine.objective.schedules",
 }
@@ -55,7 +57,9 @@ _NAMES = {
     **dict.fromkeys(("Prior", "PriorModule"), "untwine.model.priors"),
     "network": "untwine.model.networks",
     "VAE": "untwine.model.vae",
-    **dict.fromkeys(("Needs", "Objective", "Pass", "Penalty", "Term"), "untwine.objective.core"),
+    **dict.fromkeys(
+        ("Adversary", "Needs", "Objective", "Pairing", "Pass", "Penalty", "Term"), "untwine.objective.core"
+    ),
     **dict.fromkeys(("constant", "cyclic", "join", "ramp"), "untwine.objective.schedules"),
     **dict.fromkeys(("each", "part"), "untwine.parts"),
     **dict.fromkeys(("Ensemble", "load"), "untwine.train.ensemble"),
@@ -65,6 +69,7 @@ _NAMES = {
 
 __all__ = [
     "VAE",
+    "Adversary",
     "Dataset",
     "Ensemble",
     "FactorSpace",
@@ -73,6 +78,7 @@ __all__ = [
     "LikelihoodModule",
     "Needs",
     "Objective",
+    "Pairing",
     "Pass",
     "Penalty",
     "Posterior",
@@ -95,6 +101,7 @@ __all__ = [
     "methods",
     "network",
     "networks",
+    "pairings",
     "part",
     "penalties",
     "posteriors",

@@ -107,7 +107,7 @@ def test_json_is_all_there_is(capsys: pytest.CaptureFixture[str]):
 def test_warnings_take_one_line(capsys: pytest.CaptureFixture[str]):
     assert main(["train", "beta-vae", *SMALL, "--anneal", "10"]) == 0
     [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith("untwine: warning: the weight of 'kl' rises until step 10")
+    assert line.startswith("untwine: warning: the schedule of 'kl' goes on until step 10")
 
 
 def test_divergence_is_told(capsys: pytest.CaptureFixture[str]):

@@ -3,6 +3,7 @@
 To store new curves (say so in the commit's message): UNTWINE_GOLDEN=write pytest tests/contracts/test_golden.py
 """
 
+import inspect
 import json
 import os
 from pathlib import Path
@@ -12,13 +13,12 @@ import pytest
 import untwine as uw
 
 FILE = Path(__file__).parent / "golden.json"
-SMALL = {"anneal": 20}  # arguments that make a short run show every term
+SMALL = {"anneal": 20, "hidden": 16}  # arguments that make a short run show every term
+RISES = {"annealed_vae"}  # its target moves away faster than it can follow
 
 
 def curve(name: str) -> dict[str, list[float]]:
     function = uw.methods.get(name)
-    import inspect
-
     arguments = {key: value for key, value in SMALL.items() if key in inspect.signature(function).parameters}
     run = uw.Run(
         method=function(**arguments),
@@ -28,6 +28,8 @@ def curve(name: str) -> dict[str, list[float]]:
         steps=40,
         batch_size=8,
         lr=1e-3,
+        optimiser="adam",
+        sampling="iid",
         log_every=10,
     )
     history = uw.fit(run, device="cpu").history
@@ -46,4 +48,4 @@ def test_golden_loss_curve(name: str) -> None:
         assert set(found) == set(stored[name])
         for term, values in stored[name].items():
             assert found[term] == pytest.approx(values, rel=1e-3, abs=1e-5), term
-        assert found["loss"][-1] < found["loss"][0]
+        assert found["loss"][-1] < found["loss"][0] or name in RISES

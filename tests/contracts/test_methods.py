@@ -6,6 +6,7 @@ raw outputs, with nothing of Untwine's.
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
 from collections.abc import Callable
@@ -16,32 +17,54 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch import distributions as D
 from torch.nn import functional as F
 
 import untwine as uw
 from untwine.errors import UntwineError
 from untwine.model.info import Info
+from untwine.model.initial import initialise
 from untwine.model.vae import VAE, create
 from untwine.objective.core import Objective, at_step, evaluate
 from untwine.parts import from_json, resolve, structure, to_json
 
-LATENTS, PIXELS, BATCH = 3, 6, 4
-INFO = Info(LATENTS, (PIXELS,), data_size=100)
+LATENTS, PIXELS, BATCH, SIZE = 3, 6, 4, 100
+INFO = Info(LATENTS, (PIXELS,), data_size=SIZE)
 STEP = 3
+
+
+@dataclass
+class Batch:
+    """Whatever an objective takes in a step."""
+
+    x: Tensor
+    noise: dict[str, Tensor]
+    second: Tensor | None
 
 
 @dataclass
 class Plain:
     """A model's raw pieces and a batch."""
 
-    encoder: nn.Module
-    decoder: nn.Module
-    x: Tensor
-    eps: Tensor
-    noise: dict[str, Tensor]
+    vae: VAE
+    batch: Batch
+
+    @property
+    def x(self) -> Tensor:
+        return self.batch.x
+
+    def encode(self, x: Tensor) -> Tensor:
+        return self.vae.encoder(x)
+
+    def decode(self, z: Tensor) -> Tensor:
+        return self.vae.decoder(z)
+
+    @property
+    def eps(self) -> Tensor:
+        return self.batch.noise["posterior"]
 
     def moments(self) -> tuple[Tensor, Tensor]:
-        raw = self.encoder(self.x)
+        raw = self.encode(self.x)
         return raw[:, :LATENTS], raw[:, LATENTS:]
 
     def z(self) -> Tensor:
@@ -49,8 +72,11 @@ class Plain:
         return mean + torch.exp(log_variance / 2) * self.eps
 
     def cross_entropy(self, z: Tensor) -> Tensor:
-        out = self.decoder(z)
+        out = self.decode(z)
         return -(self.x * F.logsigmoid(out) + (1 - self.x) * F.logsigmoid(-out)).sum() / BATCH
+
+    def squares(self, z: Tensor) -> Tensor:
+        return ((self.x - self.decode(z)) ** 2).sum() / BATCH
 
     def kl(self) -> Tensor:
         mean, log_variance = self.moments()
@@ -58,7 +84,7 @@ class Plain:
 
     def columns(self) -> Tensor:
         """[batch, pixel, latent], of the sigmoid output."""
-        image = lambda v: torch.sigmoid(self.decoder(v[None]))[0]
+        image = lambda v: torch.sigmoid(self.decode(v[None]))[0]
         return torch.func.vmap(torch.func.jacrev(image))(self.z())
 
 
@@ -76,15 +102,15 @@ def jacobian_vae(power: int) -> Callable[..., Tensor]:
         if rest.get("through") == "decoder":
             with torch.no_grad():
                 z = plain.z()
-            image = lambda v: torch.sigmoid(plain.decoder(v[None]))[0]
+            image = lambda v: torch.sigmoid(plain.decode(v[None]))[0]
             columns = torch.func.vmap(torch.func.jacrev(image))(z)
         if rest.get("estimator") == "finite":
             z, steps = plain.z(), 1e-3 * torch.eye(LATENTS, dtype=plain.x.dtype)
-            image = lambda z: torch.sigmoid(plain.decoder(z))
+            image = lambda z: torch.sigmoid(plain.decode(z))
             columns = torch.stack([(image(z + step) - image(z)) / 1e-3 for step in steps], -1)
         norms = columns.abs().pow(power).sum(1)  # [batch, latent]
         if rest.get("columns"):
-            chosen = plain.noise["jacobian/columns"].argsort(1)[:, : rest["columns"]]
+            chosen = plain.batch.noise["jacobian/columns"].argsort(1)[:, : rest["columns"]]
             norms = norms.gather(1, chosen) * LATENTS / rest["columns"]
         return elbo(plain, ramped(beta, anneal)) + ramped(gamma, anneal) * norms.sum() / BATCH
 
@@ -92,20 +118,171 @@ def jacobian_vae(power: int) -> Callable[..., Tensor]:
 
 
 def gaussian_beta(plain: Plain, beta: float, **_: Any) -> Tensor:
-    out = plain.decoder(plain.z())
-    density = torch.distributions.Normal(out, 1.0).log_prob(plain.x).sum() / BATCH
+    out = plain.decode(plain.z())
+    density = D.Normal(out, 1.0).log_prob(plain.x).sum() / BATCH
     return -density + beta * plain.kl()
+
+
+def full_beta(plain: Plain, beta: float = 4.0, anneal: int = 0) -> Tensor:
+    raw, total = plain.encode(plain.x), torch.zeros(())
+    for i in range(BATCH):
+        mean, factor = raw[i, :LATENTS], torch.diag((raw[i, LATENTS : 2 * LATENTS] / 2).exp())
+        below = iter(raw[i, 2 * LATENTS :])
+        rows = [[factor[j, k] if k >= j else next(below) for k in range(LATENTS)] for j in range(LATENTS)]
+        factor = torch.stack([torch.stack(row) for row in rows])
+        q = D.MultivariateNormal(mean, factor @ factor.T)
+        prior = D.MultivariateNormal(torch.zeros(LATENTS).double(), torch.eye(LATENTS).double())
+        out = plain.decode((mean + factor @ plain.eps[i])[None])[0]
+        total = total + ((plain.x[i] - out) ** 2).sum() + ramped(beta, anneal) * D.kl_divergence(q, prior)
+    return total / BATCH
+
+
+def annealed(plain: Plain, gamma: float = 1000.0, capacity: float = 25.0, anneal: int = 100_000) -> Tensor:
+    return plain.cross_entropy(plain.z()) + gamma * (plain.kl() - ramped(capacity, anneal)).abs()
+
+
+def factor_loss(plain: Plain, gamma: float = 30.0, **_: Any) -> Tensor:
+    discriminator = copy.deepcopy(plain.vae.adversaries["total_correlation/discriminator"])  # not to be moved by it
+    odds = discriminator(plain.z()).log_softmax(1)
+    return elbo(plain, 1.0) + gamma * (odds[:, 0] - odds[:, 1]).mean()
+
+
+def tc_loss(plain: Plain, beta: float = 4.0, estimator: str = "weighted") -> Tensor:
+    mean, log_variance = plain.moments()
+    z, total = plain.z(), torch.zeros(())
+    for i in range(BATCH):
+
+        def weight(j: int, i: int = i) -> float:
+            if estimator == "weighted":
+                return 1 / (SIZE * BATCH)
+            others = BATCH - 1
+            special = {i: 1 / SIZE, (i + 1) % BATCH: (SIZE - others) / (SIZE * others)}
+            return special.get(j, 1 / others)
+
+        densities = torch.stack(
+            [D.Normal(m, (v / 2).exp()).log_prob(z[i]).exp() for m, v in zip(mean, log_variance, strict=True)]
+        )
+        joint = sum(weight(j) * densities[j].prod() for j in range(BATCH))
+        marginals = [sum(weight(j) * densities[j, k] for j in range(BATCH)) for k in range(LATENTS)]
+        total = total + joint.log() - sum(m.log() for m in marginals)
+    return elbo(plain, 1.0) + (beta - 1) * total / BATCH
+
+
+def dip_loss(aggregate: bool, default: float) -> Callable[..., Tensor]:
+    def loss(plain: Plain, lambda_od: float = 5.0, lambda_d: float = default) -> Tensor:
+        mean, log_variance = plain.moments()
+        penalty = torch.zeros(())
+        for j in range(LATENTS):
+            for k in range(LATENTS):
+                a, b = mean[:, j], mean[:, k]
+                c = (a * b).mean() - a.mean() * b.mean()
+                if aggregate and j == k:
+                    c = c + log_variance[:, j].exp().mean()
+                penalty = penalty + (lambda_d * (c - 1) ** 2 if j == k else lambda_od * c**2)
+        return elbo(plain, 1.0) + penalty
+
+    return loss
+
+
+def discrepancy(z: Tensor, p: Tensor, kernel: str, per_dimension: bool = False) -> Tensor:
+    """The U-statistic of the squared MMD, by loops."""
+    if per_dimension:
+        return sum(discrepancy(z[:, k : k + 1], p[:, k : k + 1], kernel) for k in range(z.shape[1]))  # type: ignore[return-value]
+
+    def k(a: Tensor, b: Tensor) -> Tensor:
+        d = ((a - b) ** 2).sum()
+        constants = [2 * len(a) * s for s in (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)]
+        return sum(c / (c + d) if kernel == "imq" else torch.exp(-d / c) for c in constants)  # type: ignore[return-value]
+
+    n = len(z)
+    pairs = [(i, j) for i in range(n) for j in range(n)]
+    inner = sum(k(a[i], a[j]) for a in (z, p) for i, j in pairs if i != j) / (n * (n - 1))
+    return inner - 2 * sum(k(z[i], p[j]) for i, j in pairs) / n**2
+
+
+def info(plain: Plain, alpha: float = 0.0, lam: float = 1000.0, **_: Any) -> Tensor:
+    p = D.Normal(0.0, 1.0).icdf(plain.batch.noise["prior"])
+    return elbo(plain, 1 - alpha) + (alpha + lam - 1) * discrepancy(plain.z(), p, "rbf")
+
+
+def wasserstein(plain: Plain, lam: float = 10.0, **_: Any) -> Tensor:
+    z, p = plain.encode(plain.x), D.Normal(0.0, 1.0).icdf(plain.batch.noise["prior"])
+    return plain.squares(z) + lam * discrepancy(z, p, "imq")
+
+
+def sparse_log_density(z: Tensor) -> Tensor:
+    slab, spike = (D.Normal(torch.tensor(0.0).double(), torch.tensor(v).double().sqrt()) for v in (1.0, 0.05))
+    return torch.log(0.2 * slab.log_prob(z).exp() + 0.8 * spike.log_prob(z).exp()).sum(1)
+
+
+def decomposition(plain: Plain, alpha: float = 1000.0, beta: float = 1.0, **rest: Any) -> Tensor:
+    mean, log_variance = plain.moments()
+    z = plain.z()
+    q = [D.Normal(m, (v / 2).exp()) for m, v in zip(mean, log_variance, strict=True)]
+    own = torch.stack([q[i].log_prob(z[i]).sum() for i in range(BATCH)])
+    loss = -D.Laplace(plain.decode(z), 0.1).log_prob(plain.x).sum() / BATCH
+    loss = loss + beta * (own - sparse_log_density(z)).mean()
+    if rest.get("divergence") == "kl-aggregate-prior":
+        mixture = torch.stack([one.log_prob(z).sum(1).exp() for one in q]).mean(0)
+        return loss + alpha * (mixture.log() - sparse_log_density(z)).mean()
+    p = plain.vae.prior.sample(plain.batch.noise["prior"])
+    if rest.get("divergence") == "kl-prior-aggregate":
+        mixture = torch.stack([one.log_prob(p).sum(1).exp() for one in q]).mean(0)
+        return loss + alpha * (sparse_log_density(p) - mixture.log()).mean()
+    return loss + alpha * discrepancy(z, p, "imq", per_dimension=True)
+
+
+def ada(average: str) -> Callable[..., Tensor]:
+    def loss(plain: Plain, beta: float = 1.0, distance: str = "symmetric", **_: Any) -> Tensor:
+        means, log_variances = plain.moments()
+        total, half = torch.zeros(()), BATCH // 2
+        for i in range(half):
+            m, v = [means[i], means[i + half]], [log_variances[i].exp(), log_variances[i + half].exp()]
+            a, b = (D.Normal(*both) for both in ((m[0], v[0].sqrt()), (m[1], v[1].sqrt())))
+            apart = D.kl_divergence(a, b)
+            if distance == "symmetric":
+                apart = 0.5 * apart + 0.5 * D.kl_divergence(b, a)
+            shared = apart < (apart.min() + apart.max()) / 2
+            if average == "moments":
+                mean, variance = (m[0] + m[1]) / 2, (v[0] + v[1]) / 2
+            else:
+                variance = v[0] * v[1] / (v[0] + v[1])
+                mean = (m[0] * v[1] + m[1] * v[0]) / (v[0] + v[1])
+            for k in (0, 1):
+                q = D.Normal(torch.where(shared, mean, m[k]), torch.where(shared, variance, v[k]).sqrt())
+                row = i + k * half
+                out = plain.decode((q.mean + q.stddev * plain.eps[row])[None])[0]
+                divergence = D.kl_divergence(q, D.Normal(0.0, 1.0)).sum()
+                total = total + ((plain.x[row] - out) ** 2).sum() + beta * divergence
+        return total / BATCH
+
+    return loss
 
 
 # Each method with its equation, and the arguments to try it with.
 TABLE: dict[str, list[tuple[Callable[..., Tensor], dict[str, Any]]]] = {
-    "ae": [(lambda plain: plain.cross_entropy(plain.encoder(plain.x)), {})],
+    "ae": [(lambda plain: plain.cross_entropy(plain.encode(plain.x)), {})],
     "vae": [(lambda plain: elbo(plain, 1.0), {})],
     "beta_vae": [
         (lambda plain: elbo(plain, 4.0), {}),
         (lambda plain, beta, anneal: elbo(plain, ramped(beta, anneal)), {"beta": 2.5, "anneal": 10}),
         (lambda plain, beta, **_: gaussian_beta(plain, beta), {"beta": 0.5, "likelihood": "gaussian"}),
     ],
+    "beta_vae_full": [(full_beta, {}), (full_beta, {"beta": 0.7, "anneal": 9})],
+    "annealed_vae": [(annealed, {}), (annealed, {"gamma": 2.0, "capacity": 0.1, "anneal": 2})],
+    "factor_vae": [(factor_loss, {"hidden": 7}), (factor_loss, {"gamma": 5.0, "hidden": 4, "layers": 1})],
+    "beta_tcvae": [(tc_loss, {}), (tc_loss, {"beta": 0.5, "estimator": "stratified"})],
+    "dip_vae_i": [(dip_loss(False, 50.0), {}), (dip_loss(False, 50.0), {"lambda_od": 70.0, "lambda_d": 3.0})],
+    "dip_vae_ii": [(dip_loss(True, 5.0), {}), (dip_loss(True, 5.0), {"lambda_od": 70.0, "lambda_d": 3.0})],
+    "info_vae": [(info, {}), (info, {"alpha": 0.5, "lam": 4.0})],
+    "wae_mmd": [(wasserstein, {}), (wasserstein, {"lam": 3.0})],
+    "decomposition_vae": [
+        (decomposition, {}),
+        (decomposition, {"alpha": 2.0, "beta": 0.3, "divergence": "kl-prior-aggregate"}),
+        (decomposition, {"alpha": 2.0, "beta": 0.3, "divergence": "kl-aggregate-prior"}),
+    ],
+    "ada_gvae": [(ada("moments"), {}), (ada("moments"), {"beta": 4.0, "distance": "forward"})],
+    "ada_mlvae": [(ada("product"), {}), (ada("product"), {"beta": 4.0, "distance": "forward"})],
     "jl1_vae": [
         (jacobian_vae(1), {}),
         (jacobian_vae(1), {"beta": 2.0, "gamma": 3.0, "anneal": 0}),
@@ -130,20 +307,39 @@ NUMBERS = [
 ]
 
 
+# Numbers that act on an adversary alone: the loss does not show them.
+ADVERSARIAL = {"discriminator_lr"}
+
+
+def other(default: float) -> float:
+    return 3 * default or 0.5
+
+
 def model(objective: Objective, seed: int = 0) -> VAE:
     parts = objective.likelihood, objective.posterior, objective.prior
-    return create(INFO, uw.networks.mlp((5,), activation="tanh"), *parts, seed=seed).double()
+    vae = create(INFO, uw.networks.mlp((5,), activation="tanh"), *parts, seed=seed)
+    for name, adversary in objective.needs(INFO).adversaries.items():
+        vae.adversaries[name] = adversary.build(INFO)
+    initialise(vae.adversaries, seed)
+    return vae.double()
 
 
-def draw(objective: Objective) -> tuple[Tensor, dict[str, Tensor]]:
-    """A batch, and all the noise that an objective asks for."""
+def draw(objective: Objective) -> Batch:
+    """A batch, and all else that an objective asks for."""
     generator = torch.Generator().manual_seed(1)
     x = torch.rand(BATCH, PIXELS, generator=generator).double()
     noise = {"posterior": torch.randn(BATCH, LATENTS, generator=generator).double()}
-    for name, (kind, shape) in objective.needs(INFO).noise.items():
+    needs = objective.needs(INFO)
+    for name, (kind, shape) in needs.noise.items():
         make = torch.rand if kind == "uniform" else torch.randn
         noise[name] = make(BATCH, *shape, generator=generator).double()
-    return x, noise
+    second = torch.rand(BATCH, PIXELS, generator=generator).double() if needs.second else None
+    return Batch(x, noise, second)
+
+
+def evaluated(vae: VAE, objective: Objective, batch: Batch, step: int = STEP, watch: bool = False) -> dict[str, Tensor]:
+    penalties = at_step(objective.penalties, step)
+    return evaluate(vae, penalties, batch.x, batch.noise, SIZE, watch, objective.pairing, batch.second)
 
 
 def gradients(vae: VAE, loss: Tensor) -> Tensor:
@@ -174,24 +370,26 @@ def test_it_is_in_the_public_namespace(name):
 @pytest.mark.parametrize(("name", "equation", "arguments"), CASES)
 def test_the_loss_is_its_equation(name, equation, arguments):
     objective = uw.methods.get(name)(**arguments)
-    vae, (x, noise) = model(objective), draw(objective)
-    ours = evaluate(vae, at_step(objective.penalties, STEP), x, noise, INFO.data_size)["loss"]
-    theirs = equation(Plain(vae.encoder, vae.decoder, x, noise["posterior"], noise), **arguments)
-    assert ours.item() == pytest.approx(theirs.item(), rel=1e-9)
-    ours, theirs = gradients(vae, ours), gradients(vae, theirs)
-    assert torch.allclose(ours, theirs, rtol=1e-6, atol=1e-9) and ours.abs().max() > 1e-3
+    vae, batch = model(objective), draw(objective)
+    ours = evaluated(vae, objective, batch)["loss"]
+    ours, slopes = ours.item(), gradients(vae, ours)
+    theirs = equation(Plain(vae, batch), **{k: v for k, v in arguments.items() if k != "likelihood"})
+    assert ours == pytest.approx(theirs.item(), rel=1e-7)  # 0.8 and 0.05 are float32 in a model
+    assert torch.allclose(slopes, gradients(vae, theirs), rtol=1e-6, atol=1e-7) and slopes.abs().max() > 1e-3
 
 
 @pytest.mark.parametrize(("name", "key", "default"), NUMBERS)
 def test_every_number_matters(name, key, default):
     """Once the schedules have come to rest, each weight moves the loss."""
+    if key in ADVERSARIAL:
+        pytest.skip("it acts on an adversary alone: tests/contracts/test_training.py")
     base = uw.methods.get(name)()
-    vae, (x, noise) = model(base), draw(base)
+    vae, batch = model(base), draw(base)
 
     def loss(objective: Objective) -> float:
-        return evaluate(vae, at_step(objective.penalties, 10**9), x, noise)["loss"].item()
+        return evaluated(vae, objective, batch, 10**9)["loss"].item()
 
-    assert loss(uw.methods.get(name)(**{key: 3 * default})) != pytest.approx(loss(base), rel=1e-6)
+    assert loss(uw.methods.get(name)(**{key: other(default)})) != pytest.approx(loss(base), rel=1e-9)
 
 
 # --- specs and packs --------------------------------------------------------------------------------
@@ -211,9 +409,10 @@ def test_json_makes_an_equal_objective(name, equation, arguments):
 @pytest.mark.parametrize(("name", "key", "default"), NUMBERS)
 def test_every_number_may_differ_by_member(name, key, default):
     method = uw.methods.get(name)
-    for values in ([default, 2 * default], (default, 2 * default), np.array([default, 2 * default])):
+    both = default, other(default)
+    for values in (list(both), both, np.array(both)):
         spec = to_json(method(**{key: values}))
-        for member, value in enumerate((default, 2 * default)):
+        for member, value in enumerate(both):
             assert from_json(resolve(spec, member)) == method(**{key: value})
         assert structure(resolve(spec, 0)) == structure(resolve(spec, 1))  # so that they share a pack
 
@@ -222,9 +421,10 @@ def test_every_number_may_differ_by_member(name, key, default):
 def test_every_number_may_be_a_schedule(name, key, default):
     method = uw.methods.get(name)
     rest = {"anneal": 0} if "anneal" in inspect.signature(method).parameters else {}
-    objective = method(**{key: uw.cyclic(uw.ramp(2 * default, 2), 3)}, **rest)
+    half = default or 0.5
+    objective = method(**{key: uw.cyclic(uw.ramp(2 * half, 2), 3)}, **rest)
     assert from_json(json.loads(json.dumps(to_json(objective)))) == objective
-    constant = method(**{key: default}, **rest)
+    constant = method(**{key: half}, **rest)
     assert at_step(objective.penalties, 4) == at_step(constant.penalties, 4)  # half-way in its second cycle
     assert at_step(objective.penalties, 5) != at_step(constant.penalties, 5)
 
@@ -240,10 +440,11 @@ class Terms(nn.Module):
 
     def __init__(self, vae: VAE, objective: Objective):
         super().__init__()
-        self.vae, self.penalties = vae, at_step(objective.penalties, STEP)
+        self.vae, self.objective = vae, objective
 
-    def forward(self, x: Tensor, noise: dict[str, Tensor]) -> Tensor:
-        return torch.stack(list(evaluate(self.vae, self.penalties, x, noise, INFO.data_size, watch=True).values()))
+    def forward(self, x: Tensor, noise: dict[str, Tensor], *second: Tensor) -> Tensor:
+        batch = Batch(x, noise, *(second or (None,)))
+        return torch.stack(list(evaluated(self.vae, self.objective, batch, watch=True).values()))
 
 
 @pytest.mark.parametrize(("name", "equation", "arguments"), CASES)
@@ -252,10 +453,12 @@ def test_members_under_vmap_are_members_alone(name, equation, arguments):
     objective = uw.methods.get(name)(**arguments)
     names = uw.penalties.WATCHABLE.keys() - objective.penalties.keys()
     if isinstance(objective.posterior, type(uw.posteriors.deterministic)):
-        names -= {"kl"}
+        names -= {"kl", "entropy", "total_correlation"}  # they need a density
     objective = objective.watching({key: uw.penalties.WATCHABLE[key] for key in sorted(names)})
-    members, (x, noise) = [model(objective, seed) for seed in range(3)], draw(objective)
-    xs, noises = torch.stack([x, x + 0.1, x - 0.1]), {key: torch.stack([v, v.flip(0), v]) for key, v in noise.items()}
+    members, batch = [model(objective, seed) for seed in range(3)], draw(objective)
+    xs = torch.stack([batch.x, batch.x + 0.1, batch.x - 0.1])
+    noises = {key: torch.stack([v, v.flip(0), v]) for key, v in batch.noise.items()}
+    more = () if batch.second is None else (torch.stack([batch.second, batch.second.flip(0), batch.second]),)
     template = Terms(members[0], objective)
     states = [Terms(member, objective).state_dict(keep_vars=True) for member in members]
     stacked = {key: torch.stack([s[key].detach() for s in states]).requires_grad_() for key in states[0]}
@@ -264,16 +467,20 @@ def test_members_under_vmap_are_members_alone(name, equation, arguments):
         for key, _ in template.named_buffers()
     }
 
-    def one(parameters: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor, noise: dict[str, Tensor]) -> Tensor:
-        return torch.func.functional_call(template, (parameters, buffers), (x, noise))
+    def one(parameters: dict[str, Tensor], buffers: dict[str, Tensor], *inputs: Any) -> Tensor:
+        return torch.func.functional_call(template, (parameters, buffers), inputs)
 
-    together = torch.func.vmap(one)(stacked, buffers, xs, noises)
+    together = torch.func.vmap(one)(stacked, buffers, xs, noises, *more)
+    # The loss, and what the adversaries minimise, which come last.
+    rivals = len({key.partition("/")[0] for key in objective.needs(INFO).adversaries})
+    chosen = [0, *range(together.shape[1] - rivals, together.shape[1])]
     slopes = torch.autograd.grad(
-        together[:, 0].sum(), list(stacked.values()), allow_unused=True, materialize_grads=True
+        together[:, chosen].sum(), list(stacked.values()), allow_unused=True, materialize_grads=True
     )
     rows = torch.cat([g.flatten(1) for g in slopes], 1)
     for i, member in enumerate(members):
-        alone = Terms(member, objective)(xs[i], {key: value[i] for key, value in noises.items()})
+        inputs = xs[i], {key: value[i] for key, value in noises.items()}, *(m[i] for m in more)
+        alone = Terms(member, objective)(*inputs)
         assert torch.allclose(together[i], alone, rtol=1e-9)
-        assert torch.allclose(rows[i], gradients(member, alone[0]), rtol=1e-7, atol=1e-10)
-    assert together.shape[1] == 2 + len(objective.penalties)
+        assert torch.allclose(rows[i], gradients(member, alone[chosen].sum()), rtol=1e-7, atol=1e-10)
+    assert together.shape[1] == 2 + len(objective.penalties) + rivals

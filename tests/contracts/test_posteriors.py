@@ -35,7 +35,9 @@ def eps(batch: int = 4) -> Tensor:
 
 
 def test_there_are_some():
-    assert ALL.keys() >= {"diagonal_normal", "full_normal", "deterministic"} and ALL.keys() >= POINTS
+    assert (
+        ALL.keys() >= {"diagonal_normal", "isotropic_normal", "full_normal", "deterministic"} and ALL.keys() >= POINTS
+    )
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -88,6 +90,52 @@ def test_the_density_is_that_of_the_samples(name):
 
 
 @pytest.mark.parametrize("name", ALL)
+def test_the_covariance_is_that_of_the_spread(name):
+    q = ALL[name].build(raw(name))
+    columns = torch.stack([q.sample(torch.eye(3).double()[j].expand(4, 3)) - q.mean for j in range(3)], -1)
+    assert torch.allclose(q.covariance(), columns @ columns.mT)
+    assert torch.allclose(torch.diagonal(q.covariance(), dim1=1, dim2=2), q.variance())
+
+
+def same(q: posteriors.Q) -> D.MultivariateNormal:
+    """The same posterior as torch has it."""
+    return D.MultivariateNormal(q.mean, q.covariance())
+
+
+@pytest.mark.parametrize("name", SPREAD)
+def test_densities_at_other_points_than_their_own(name):
+    """Every posterior at every point: of whole vectors, and of each latent on its own."""
+    q, z = ALL[name].build(raw(name)), 2 * eps(7)
+    matrix, marginals = q.log_matrix(z), q.log_marginals(z)
+    assert matrix.shape == (7, 4) and marginals.shape == (7, 4, 3)
+    for i in range(7):
+        assert torch.allclose(matrix[i], q.log_prob(z[i].expand(4, 3)))
+        assert torch.allclose(matrix[i], same(q).log_prob(z[i]))
+        assert torch.allclose(marginals[i], D.Normal(q.mean, q.variance().sqrt()).log_prob(z[i]))
+    assert torch.allclose(torch.diagonal(q.log_matrix(eps())), q.log_prob(eps()))
+    together = torch.allclose(marginals.sum(-1), matrix)
+    assert together == bool((q.covariance() - torch.diag_embed(q.variance())).abs().max() < 1e-12)
+
+
+@pytest.mark.parametrize("name", SPREAD)
+def test_entropy(name):
+    q, n = ALL[name].build(raw(name)), 40_000
+    assert q.entropy().shape == (4,) and torch.allclose(q.entropy(), same(q).entropy())
+    many = ALL[name].build(raw(name, 1).expand(n, -1))
+    samples = -many.log_prob(many.sample(eps(n)))
+    assert samples.mean().item() == pytest.approx(many.entropy()[0].item(), abs=5 * samples.std().item() / math.sqrt(n))
+    # The KL to a prior is what its density costs, less the entropy.
+    cost = 0.5 * (q.mean.square() + q.variance() + math.log(2 * math.pi)).sum(1)
+    assert torch.allclose(q.kl(PRIOR), cost - q.entropy())
+
+
+def test_isotropic_posteriors_have_one_variance():
+    q = posteriors.isotropic_normal.build(raw("isotropic_normal"))
+    assert torch.equal(q.variance(), q.variance()[:, :1].expand(4, 3))
+    assert len(q.variance()[:, 0].unique()) == 4
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_log_variances_are_where_it_says(name):
     where = ALL[name].log_variances(3)
     values = torch.zeros(1, ALL[name].width(3))
@@ -109,6 +157,9 @@ def test_points_refuse_densities(name):
         q.log_prob(eps())
     with pytest.raises(UntwineError):
         q.kl(PRIOR, eps())
+    for refused in (q.entropy, lambda: q.log_matrix(eps()), lambda: q.log_marginals(eps())):
+        with pytest.raises(UntwineError, match="a deterministic posterior has no"):
+            refused()
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -116,10 +167,11 @@ def test_under_vmap_as_in_a_loop(name):
     def member(values: Tensor, noise: Tensor) -> Tensor:
         q = ALL[name].build(values)
         z = q.sample(noise)
-        terms = [z.sum(1), q.variance().sum(1), q.spread().sum((0, 2))]
+        terms = [z.sum(1), q.variance().sum(1), q.spread().sum((0, 2)), q.covariance().sum((1, 2))]
         if name in SPREAD:
             prior = D.Independent(D.Normal(torch.zeros(3).double(), torch.ones(3).double(), validate_args=False), 1)
-            terms += [q.log_prob(z), q.kl(prior, z)]
+            terms += [q.log_prob(z), q.kl(prior, z), q.entropy()]
+            terms += [q.log_matrix(2 * z).sum(0), q.log_marginals(2 * z).square().sum((0, 2))]
         return torch.stack(terms)
 
     values = torch.stack([raw(name), 2 * raw(name)])

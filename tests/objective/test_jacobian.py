@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -18,10 +19,13 @@ from untwine.model.vae import VAE, create
 from untwine.objective.core import Penalty, at_step, evaluate
 from untwine.objective.penalties import (
     deterministic_reconstruction,
+    flatness,
     jacobian,
     linearised_reconstruction,
+    orthogonality,
     stochastic_reconstruction,
 )
+from untwine.parts import each
 
 INFO = Info(latents=4, shape=(6,))
 
@@ -222,3 +226,105 @@ def test_a_point_has_no_stochastic_part():
     vae, (x, eps) = model(posterior=uw.posteriors.deterministic), batch(3)
     assert term(vae, stochastic_reconstruction, x, eps) == 0 == term(vae, linearised_reconstruction, x, eps)
     assert term(vae, deterministic_reconstruction, x, eps) > 0
+
+
+# --- the angles and lengths of the columns ----------------------------------------------------------
+
+
+def with_columns(matrix: Tensor) -> VAE:
+    """A linear decoder with these columns."""
+    vae = model(linear(), uw.likelihoods.squared_error)
+    with torch.no_grad():
+        vae.decoder[0].weight.copy_(matrix)
+    return vae
+
+
+@pytest.mark.parametrize("likelihood", [uw.likelihoods.bernoulli, uw.likelihoods.squared_error])
+def test_orthogonality_and_flatness_by_definition(likelihood):
+    vae, (x, eps) = model(likelihood=likelihood), batch(3)
+    hadamard, flat = 0.0, 0.0
+    for columns in whole(vae, x, eps).detach().numpy():  # [pixel, latent]
+        gram = columns.T @ columns
+        hadamard += np.log(np.linalg.norm(columns, axis=0)).sum() - 0.5 * np.log(np.linalg.det(gram))
+        flat += np.linalg.norm(gram - 0.3 * np.eye(4)) ** 2
+    assert term(vae, orthogonality(1e-12), x, eps).item() == pytest.approx(hadamard / 3, rel=1e-6)
+    assert term(vae, orthogonality(), x, eps).item() == pytest.approx(hadamard / 3, rel=1e-2)
+    assert term(vae, flatness(0.3), x, eps).item() == pytest.approx(flat / 3)
+
+
+def test_orthogonality_is_zero_for_orthogonal_columns_alone_whatever_their_lengths():
+    x, eps = batch(3)
+    generator = torch.Generator().manual_seed(3)
+    rotation = torch.linalg.qr(torch.randn(6, 6, generator=generator).double())[0][:, :4]
+    lengths = torch.tensor([1.0, 1e-3, 50.0, 2.0]).double()
+    value = lambda matrix: term(with_columns(matrix), orthogonality(), x, eps).item()
+    assert value(rotation) == pytest.approx(0, abs=1e-12) == value(rotation * lengths)
+    leaning = rotation + 0.3 * rotation.roll(1, 1)
+    assert value(leaning) > 0.05
+    assert value(leaning * lengths) == pytest.approx(value(leaning), rel=1e-9) == value(-leaning)
+    assert value(leaning[:, [2, 0, 3, 1]]) == pytest.approx(value(leaning))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_columns_of_zeros_and_parallel_ones_are_harmless(dtype):
+    x, eps = (one.to(dtype) for one in batch(3))
+    generator = torch.Generator().manual_seed(3)
+    matrix = torch.randn(6, 4, generator=generator).double()
+    three = -0.5 * torch.logdet(torch.corrcoef(torch.cat((matrix, -matrix))[:, :3].T)).item()  # cosines
+    for last, expected in ((0.0, three), (1e-30, None), (matrix[:, 0], None)):
+        changed = matrix.clone()
+        changed[:, 3] = last
+        vae = with_columns(changed).to(dtype)
+        value = term(vae, orthogonality(), x, eps)
+        slopes = torch.autograd.grad(value, vae.decoder[0].weight)[0]
+        assert value.isfinite() and slopes.isfinite().all()
+        if expected is not None:
+            assert value.item() == pytest.approx(expected, rel=1e-4) and (slopes[:, 3] == 0).all()
+    vae = with_columns(torch.zeros(6, 4)).to(dtype)
+    assert term(vae, orthogonality(), x, eps) == 0 and term(vae, flatness(2.0), x, eps) == 16
+    with torch.no_grad():  # a member that diverged must not stop its pack
+        vae.decoder[0].weight.fill_(torch.nan)
+    assert term(vae, orthogonality(), x, eps).isnan()
+
+
+def test_flatness_is_zero_for_scaled_isometries():
+    x, eps = batch(3)
+    rotation = torch.linalg.qr(torch.randn(6, 6, generator=torch.Generator().manual_seed(3)).double())[0][:, :4]
+    vae = with_columns(1.5 * rotation)
+    assert term(vae, flatness(1.5**2), x, eps).item() == pytest.approx(0, abs=1e-20)
+    assert term(vae, flatness(), x, eps).item() == pytest.approx(4 * (1.5**2 - 1) ** 2)
+    assert flatness([1.0, 2.0]) == flatness(each(1, 2))
+
+
+@pytest.mark.parametrize("penalty", [orthogonality(1e-4), flatness(0.3)], ids=["orthogonality", "flatness"])
+def test_gradients_against_finite_differences(penalty):
+    """In float64, of all parameters: also through z to the encoder."""
+    vae, (x, eps) = model(), batch(3)
+    slopes = torch.cat([g.flatten() for g in gradients(vae, term(vae, penalty, x, eps))])
+    start = torch.nn.utils.parameters_to_vector(vae.parameters()).detach()
+    for seed in range(4):
+        direction = torch.randn(len(start), generator=torch.Generator().manual_seed(seed)).double()
+        ends = []
+        for step in (1e-6, -1e-6):
+            torch.nn.utils.vector_to_parameters(start + step * direction, vae.parameters())
+            ends.append(term(vae, penalty, x, eps).item())
+        torch.nn.utils.vector_to_parameters(start, vae.parameters())
+        assert (slopes @ direction).item() == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-5)
+    assert slopes[: sum(p.numel() for p in vae.encoder.parameters())].abs().max() > 1e-8
+
+
+@pytest.mark.parametrize("penalty", [orthogonality(), flatness(0.3)], ids=["orthogonality", "flatness"])
+def test_columns_of_members_under_vmap(penalty):
+    vae, (x, eps) = model(), batch(6)
+    x, eps = x.unflatten(0, (2, 3)), eps.unflatten(0, (2, 3))
+    together = torch.func.vmap(lambda x, eps: term(vae, penalty, x, eps))(x, eps)
+    alone = torch.stack([term(vae, penalty, x[i], eps[i]) for i in range(2)])
+    assert torch.allclose(together, alone)
+    for ours, theirs in zip(gradients(vae, together.sum()), gradients(vae, alone.sum()), strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-12)
+    assert penalty.term.needs(INFO).jacobian
+
+
+def test_eps_of_orthogonality_is_positive():
+    with pytest.raises(UntwineError, match=r"eps must be positive, not 0"):
+        orthogonality(0.0)

@@ -1,12 +1,14 @@
-"""Mathieu et al. 2019, section 4: Theorems 1 and 2 and Corollary 1, by numbers and through our own objective."""
+"""Mathieu et al. 2019: Theorems 1 and 2 and Corollary 1 of section 4, by numbers and through our own objective;
+and what section 7 foretells of a prior with a wide and a narrow latent."""
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
-from scipy import integrate, stats
+from scipy import integrate, optimize, stats
 from torch import Tensor, nn
 from torch import distributions as D
 
@@ -14,6 +16,7 @@ import untwine as uw
 from untwine.model.info import Info
 from untwine.model.networks import Network
 from untwine.model.posteriors import FullQ
+from untwine.model.priors import Prior
 from untwine.model.vae import VAE, create
 from untwine.objective.core import at_step, evaluate
 from untwine.objective.penalties import kl
@@ -213,28 +216,195 @@ def test_theorem_1_for_a_prior_that_is_not_gaussian(beta):
     assert left == pytest.approx(adjusted + (beta - 1) * q.entropy() + log_f, rel=1e-7)
 
 
+# --- Theorem 1 and annealing, through our own objective ---------------------------------------------
+
+POSTERIORS = [uw.posteriors.diagonal_normal, uw.posteriors.isotropic_normal, uw.posteriors.full_normal]
+
+
+def ours(prior: Prior, posterior: object) -> VAE:
+    """A model with the weights of seed 0, whatever its prior."""
+    return create(INFO, uw.networks.mlp((8,), activation="tanh"), uw.likelihoods.bernoulli, posterior, prior).double()  # type: ignore[arg-type]
+
+
+def log_integral(prior: Prior, beta: float) -> float:
+    """log F_beta of one latent, by quadrature; all latents have the same symmetric density."""
+    every = prior.build(INFO).double()()
+    power = lambda z: math.exp(beta * every.log_prob(torch.full((LATENTS,), z).double()).item() / LATENTS)
+    return math.log(2 * sum(integrate.quad(power, a, b, limit=200)[0] for a, b in ((0, 1), (1, math.inf))))
+
+
+def annealed(name: str, beta: float) -> tuple[Prior, Prior]:
+    """A prior p, and p^beta / F_beta as a prior that can be written down."""
+    if name == "normal":
+        return uw.priors.anisotropic_normal((2.25,) * LATENTS), uw.priors.anisotropic_normal((2.25 / beta,) * LATENTS)
+    if name == "laplace":
+        return uw.priors.laplace(0.8), uw.priors.laplace(0.8 / beta)
+    if name.startswith("generalised"):
+        p = float(name.split()[1])
+        return uw.priors.generalised_normal(p, 1.5), uw.priors.generalised_normal(p, 1.5 / beta ** (1 / p))
+    nu = 3.0
+    other = (nu + 1) * beta - 1
+    scale = torch.full((LATENTS,), math.sqrt(nu / other))
+    t = D.StudentT(torch.full((LATENTS,), other), torch.zeros(LATENTS), scale)
+    return uw.priors.student_t(nu), uw.priors.given(t)
+
+
+@pytest.mark.parametrize("posterior", POSTERIORS, ids=lambda posterior: type(posterior).__name__)
+@pytest.mark.parametrize("beta", [0.4, 3.0])
+@pytest.mark.parametrize("name", ["normal", "laplace", "generalised 0.7", "generalised 4", "student-t"])
+def test_theorem_1(name, beta, posterior):
+    """Eq. 2 is Eq. 3: beta-VAE = ELBO with the annealed prior + (beta - 1) H[q] + log F_beta.
+
+    The noise has the length that it has on average, sqrt(D): then log q(z|x) is -H[q(z|x)] at every sample,
+    and Monte Carlo KLs hold the identity as closed ones do, without error.
+    """
+    prior, cold = annealed(name, beta)
+    eps = normal(10, LATENTS, seed=5)
+    eps = math.sqrt(LATENTS) * eps / eps.norm(dim=1, keepdim=True)
+    left = -objective(ours(prior, posterior), X, eps, beta)["loss"]
+    elbo = -objective(ours(cold, posterior), X, eps, 1.0)["loss"]
+    entropy = ours(prior, posterior).posterior(X).entropy().mean().item()
+    log_f = LATENTS * log_integral(prior, beta)
+    assert left == pytest.approx(elbo + (beta - 1) * entropy + log_f, rel=1e-6)
+    if name == "normal":
+        assert log_f == pytest.approx(LATENTS / 2 * ((1 - beta) * math.log(2 * math.pi * 2.25) - math.log(beta)))
+
+
+@pytest.mark.parametrize("name", ["normal", "laplace", "generalised 0.7", "generalised 4", "student-t"])
+def test_what_annealing_makes_of_a_prior(name):
+    """p^beta / F_beta. A generalised normal is only rescaled, by beta^(-1/p); a Student-t is not: its tails, which
+    no scale can change, fall with another power."""
+    z = torch.linspace(-6, 6, 41).double()[:, None]
+    far = torch.tensor([[1e6]]).double().requires_grad_()
+    for beta in (0.4, 3.0):
+        prior, cold = (one.build(INFO).double()() for one in annealed(name, beta))
+        wide = z.expand(-1, LATENTS)
+        log_f = LATENTS * log_integral(annealed(name, beta)[0], beta)
+        assert torch.allclose(cold.log_prob(wide), beta * prior.log_prob(wide) - log_f, atol=1e-5)
+        if name == "student-t":
+            for one, power in ((annealed(name, beta)[0], 4.0), (annealed(name, beta)[1], 4.0 * beta)):
+                # Seen over all latents at once, each has the same share of the slope d log p / d log z.
+                value = one.build(INFO).double()().log_prob(far.expand(1, LATENTS))
+                slope = torch.autograd.grad(value.sum(), far)[0].item() * 1e6 / LATENTS
+                assert slope == pytest.approx(-power, rel=1e-5)
+
+
 # --- our methods, said in their words ---------------------------------------------------------------
 
 
-def test_beta_scales_the_latent_space_alone():
-    """Corollary 1 through `evaluate`: beta-VAE, and the rescaled model's ELBO with its entropy term."""
-    beta = 4.0
-    base = create(INFO, uw.networks.mlp((8,), activation="tanh"), *_parts()).double()
-    scaled = create(INFO, uw.networks.mlp((8,), activation="tanh"), *_parts()).double()
+@pytest.mark.parametrize("posterior", POSTERIORS, ids=lambda posterior: type(posterior).__name__)
+def test_beta_scales_the_latent_space_alone(posterior):
+    """Corollary 1 through `evaluate`: beta-VAE, and the rescaled model's ELBO with its entropy (Eq. 5)."""
+    beta, prior = 4.0, uw.priors.anisotropic_normal((2.0, 0.5, 1.0))
+    base, scaled = ours(prior, posterior), ours(prior, posterior)
+    where = posterior.log_variances(LATENTS)
     with torch.no_grad():
         head, first = scaled.encoder[-1], scaled.decoder[0]
-        head.weight[:LATENTS] *= math.sqrt(beta)
-        head.bias[:LATENTS] *= math.sqrt(beta)
-        head.bias[LATENTS:] += math.log(beta)
+        shift = torch.zeros_like(head.bias)
+        shift[where] = math.log(beta)
+        factor = torch.full_like(head.bias, math.sqrt(beta))  # of the means, and of a full factor below its diagonal
+        factor[where] = 1.0
+        head.weight *= factor[:, None]
+        head.bias.copy_(factor * head.bias + shift)
         first.weight /= math.sqrt(beta)
+    before, after = base.posterior(X), scaled.posterior(X)
+    assert torch.allclose(after.mean, math.sqrt(beta) * before.mean)
+    assert torch.allclose(after.covariance(), beta * before.covariance())
+
     eps = normal(10, LATENTS, seed=5)
     left = -objective(base, X, eps, beta)["loss"]
     right = -objective(scaled, X, eps, 1.0)["loss"]
-    entropy = (beta - 1) / 2 * scaled.posterior(X).variance().log().sum(1).mean().item()
-    log_f = LATENTS / 2 * ((1 - beta) * math.log(2 * math.pi) - math.log(beta))
+    log_determinant = torch.logdet(after.covariance()).mean().item()
+    log_f = LATENTS / 2 * ((1 - beta) * math.log(2 * math.pi) - math.log(beta))  # the variances' product is one
     constant = LATENTS * (beta - 1) / 2 * (1 + math.log(2 * math.pi / beta)) + log_f
-    assert left == pytest.approx(right + entropy + constant)
+    assert left == pytest.approx(right + (beta - 1) / 2 * log_determinant + constant)
+    entropy = (beta - 1) * after.entropy().mean().item()
+    assert left == pytest.approx(right + entropy - LATENTS * (beta - 1) / 2 * math.log(beta) + log_f)
 
 
-def _parts() -> tuple[object, ...]:
-    return uw.likelihoods.bernoulli, uw.posteriors.diagonal_normal, uw.priors.standard_normal
+# --- section 7: a wide and a narrow latent ----------------------------------------------------------
+
+
+def test_a_diagonal_posterior_does_not_feel_the_width_of_a_latent():
+    """Scaling latent j of encoder and decoder undoes any prior variance: no latent is worth more. With one variance
+    for all latents that scaling is not to be had."""
+    variances = (4.0, 0.25, 1.0)
+    spread = torch.tensor(variances).double().sqrt()
+    eps = normal(10, LATENTS, seed=5)
+    for posterior in POSTERIORS[:2]:
+        base, scaled = (
+            ours(p, posterior) for p in (uw.priors.standard_normal, uw.priors.anisotropic_normal(variances))
+        )
+        with torch.no_grad():
+            head, first = scaled.encoder[-1], scaled.decoder[0]
+            head.weight[:LATENTS] *= spread[:, None]
+            head.bias[:LATENTS] *= spread
+            first.weight /= spread
+            if posterior is uw.posteriors.diagonal_normal:
+                head.bias[LATENTS:] += 2 * spread.log()
+        same = objective(base, X, eps) == pytest.approx(objective(scaled, X, eps), rel=1e-6)
+        assert same == (posterior is uw.posteriors.diagonal_normal)
+
+
+def best(variances: tuple[float, float], important: int, beta: float) -> float:
+    """The least loss of a linear model with one posterior variance s for both latents, on a rectangle of sides 2, 1.
+
+    Latent j encodes a direction of variance x by a factor a, and decodes it by w: the loss is
+    (1 - w a)^2 x + w^2 s + beta / 2 ((s + a^2 x) / v - 1 - log(s / v)), summed over both.
+    """
+    sides = (4 / 12, 1 / 12) if important == 0 else (1 / 12, 4 / 12)
+
+    def loss(numbers: np.ndarray) -> float:
+        s = math.exp(numbers[4])
+        pairs = zip(sides, variances, numbers[:2], numbers[2:4], strict=True)
+        cost = lambda x, v, a, w: (
+            (1 - w * a) ** 2 * x + w**2 * s + beta / 2 * ((s + a * a * x) / v - 1 - math.log(s / v))
+        )
+        return sum(cost(*pair) for pair in pairs)
+
+    starts = [np.array([a, b, 1 / a, 1 / b, -2.0]) for a in (0.3, 1.0, 3.0) for b in (0.3, 1.0, 3.0)]
+    return min(optimize.minimize(loss, start).fun for start in starts)
+
+
+def test_the_wide_latent_is_worth_more_to_the_important_factor():
+    """The optimum has the longer side in the wide latent; with equal widths it does not matter."""
+    for beta in (0.01, 0.05, 0.1):
+        for variances in ((4.0, 0.25), (2.0, 0.5), (1.2, 0.8)):
+            assert best(variances, 0, beta) < best(variances, 1, beta) - 1e-3 * beta
+        assert best((1.0, 1.0), 0, beta) == pytest.approx(best((1.0, 1.0), 1, beta), rel=1e-4)
+
+
+@pytest.mark.slow
+def test_the_wide_latent_takes_the_important_factor():
+    """Section 7: with an isotropic posterior "that dimension is more likely to correspond to an important factor".
+
+    A rectangle of sides 2 and 1, linear networks, seven seeds with either latent wide, and fourteen with neither:
+    one pack. The wide latent has the longer side for all seeds, whichever index it is.
+    """
+    first, beta = [4.0] * 7 + [0.25] * 7 + [1.0] * 14, 0.05
+    second = [0.25] * 7 + [4.0] * 7 + [1.0] * 14
+    prior = uw.priors.anisotropic_normal((uw.each(*first), uw.each(*second)))
+    dataset = uw.datasets.synthetic_linear(ratio=2.0, samples=5_000)
+    run = uw.Run(
+        method=uw.Objective(
+            uw.likelihoods.squared_error, uw.posteriors.isotropic_normal, prior, {"kl": beta * uw.penalties.kl}
+        ),
+        dataset=dataset,
+        network=uw.networks.mlp(hidden=()),
+        latents=2,
+        seeds=[*range(7), *range(7), *range(14)],
+        steps=1_500,
+        lr=2e-2,
+        log_every=1_500,
+    )
+    codes = uw.fit(run).encode(dataset.batch(np.arange(2_000)))
+    factor = dataset.coordinates_of(np.arange(2_000))[:, 0]  # type: ignore[attr-defined]
+    found = np.array([[abs(np.corrcoef(z, factor)[0, 1]) for z in member.T] for member in codes.numpy()])
+
+    wide, narrow = np.concatenate((found[:7], found[7:14, ::-1])).T
+    assert wide.min() > 0.98 and narrow.max() < 0.3
+    # With equal widths the loss is the same however the plane is turned (Theorem 2): either latent may have
+    # more of the factor, and most have a share in it.
+    neither = found[14:]
+    assert 3 <= (neither[:, 0] > neither[:, 1]).sum() <= 11
+    assert np.median(neither.min(1)) > 0.3

@@ -258,7 +258,7 @@ def test_what_cannot_be_built_leaves_no_folder(tmp_path: Path) -> None:
 
 
 def test_a_ramp_longer_than_the_run_is_pointed_out() -> None:
-    with pytest.warns(UserWarning, match="rises until step 1,000, but the run has only 20 steps"):
+    with pytest.warns(UserWarning, match="goes on until step 1,000, but the run has only 20 steps"):
         uw.fit(tiny(uw.methods.beta_vae(anneal=1000)))
 
 

@@ -14,7 +14,7 @@ from untwine.cli.fitting import fit
 from untwine.errors import UntwineError
 from untwine.methods import methods
 
-# What the fields of a run and the arguments of `fit` mean; their defaults are those of Python.
+# What the fields of a run and the arguments of `fit` mean; their defaults are those of Python, and of the method.
 RUN = {
     "latents": "how many numbers describe an example",
     "seeds": "one model for each seed",
@@ -80,21 +80,23 @@ def _parse(method: str, args: list[str]) -> Any:
     from untwine.model.networks import networks
     from untwine.train.optimisers import optimisers
     from untwine.train.run import Run
+    from untwine.train.run import defaults as published
 
-    defaults = {field.name: field.default for field in dataclasses.fields(Run)}
+    defaults = {field.name: field.default for field in dataclasses.fields(Run)} | published(method)
     fields: list[Any] = []
     nested: list[Any] = [("method", flags.arguments(methods[method], prefix=False, per_member=True))]
     for kind, registry in (("dataset", datasets), ("network", networks), ("optimiser", optimisers)):
         name = _value(args, f"--{kind}") or defaults[kind]
         choices = ", ".join(map(flags.hyphens, registry.names()))
-        help = f"auto (what suits the data), {choices}" if defaults[kind] == "auto" else choices
+        auto = "auto (the method's published one where it takes such data, else one that suits them)"
+        help = f"{auto}, {choices}" if defaults[kind] == "auto" else choices
         fields.append(flags.flag(f"{kind}_name", str, default=defaults[kind], help=help, called=kind))
         if isinstance(name, str) and name != "auto":
             nested.append((kind, flags.arguments(flags.find(registry, name))))
     out = _out(method, _value(args, "--dataset") or "DATASET")
     fields.append(flags.flag("out", str, default=None, help="the folder of the run", shown=out))
     fields.append(flags.switch("json", flags.JSON))
-    nested += [("run", _run_flags()), ("machine", _machine_flags())]
+    nested += [("run", _run_flags(defaults)), ("machine", _machine_flags())]
     about = f"{flags.description(methods[method])}\n\n{SUMMARY}"
     return flags.parse(f"untwine train {flags.hyphens(method)}", about, [*fields, *nested], args)
 
@@ -114,14 +116,15 @@ def _value(args: list[str], flag: str) -> str | None:
     return found
 
 
-def _run_flags() -> type:
+def _run_flags(defaults: Mapping[str, Any]) -> type:
     from untwine.train.run import Run
 
     hints, fields = typing.get_type_hints(Run), []
     for field in dataclasses.fields(Run):
         if field.name in RUN:
-            read, several = READ.get(field.name) or flags.reader(hints[field.name], field.default) or (str, False)
-            fields.append(flags.flag(field.name, read, several, field.default, RUN[field.name], prefix=False))
+            default = defaults[field.name]
+            read, several = READ.get(field.name) or flags.reader(hints[field.name], default) or (str, False)
+            fields.append(flags.flag(field.name, read, several, default, RUN[field.name], prefix=False))
     return dataclasses.make_dataclass("run", fields)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any
 
 from untwine.errors import UntwineError, unknown
 from untwine.parts import Each, number
@@ -14,34 +15,83 @@ from untwine.registry import Registry
 if TYPE_CHECKING:
     from untwine import Objective
 
-P = ParamSpec("P")
-
 methods = Registry("method")
 
+# Arguments that every method has: parts which take the place of its own.
+PARTS = {
+    "likelihood": "Another likelihood than the method's: bernoulli, squared-error, gaussian(scale=0.1), "
+    "learned-gaussian, laplace(scale=0.1), overlap(squared-error, radius=31).",
+    "posterior": "Another posterior than the method's: diagonal-normal, full-normal, isotropic-normal, deterministic.",
+    "prior": "Another prior than the method's: standard-normal, student-t(nu=5), laplace, generalised-normal(p=4), "
+    "sparse(gamma=0.8), anisotropic-normal(learned=true), mixture-of-normals(variance=0.03).",
+}
 
-def method(function: Callable[P, Objective]) -> Callable[P, Objective]:
+
+def method(function: Callable[..., Objective] | None = None, **published: Any) -> Any:
     """Register a method. Its objective remembers its name and arguments, so that a run can be written down.
 
-    A list where a number is the default means one value for each member of the pack.
+    A list where a number is the default means one value for each member of the pack. Every method also takes
+    a `likelihood`, a `posterior` and a `prior`, as text or as parts, in place of its own. `published` are the
+    settings of a run (`lr=1e-3`, `batch_size=256`, ...) with which the method was published: a run that does not
+    say otherwise has them. `network` there is a mapping from the size of an image, or the length of a vector.
     """
-    signature = inspect.signature(function)
+    if function is None:
+        return functools.partial(_register, published)
+    return _register(published, function)
+
+
+def _register(published: dict[str, Any], function: Callable[..., Objective]) -> Callable[..., Objective]:
+    signature = _with_parts(inspect.signature(function))
+    own = inspect.signature(function).parameters
 
     @functools.wraps(function)
-    def made(*args: P.args, **kwargs: P.kwargs) -> Objective:
+    def made(*args: Any, **kwargs: Any) -> Objective:
         for name in kwargs:
             if name not in signature.parameters:
                 raise unknown(f"argument of method {function.__name__!r}:", name, signature.parameters)
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
+        given = bound.arguments
         for name, parameter in signature.parameters.items():
-            value = bound.arguments[name]
             if isinstance(parameter.default, float):
-                bound.arguments[name] = _number(function.__name__, name, value)
-        objective = function(*bound.args, **bound.kwargs)
-        object.__setattr__(objective, "method", {"name": function.__name__, **bound.arguments})
+                given[name] = _number(function.__name__, name, given[name])
+        objective = function(**{name: value for name, value in given.items() if name in own})
+        others = {name: given[name] for name in PARTS if name not in own and given[name] is not None}
+        if others:
+            objective = objective.replace(**{name: _part(name, value) for name, value in others.items()})
+        object.__setattr__(objective, "method", {"name": function.__name__, **given})
         return objective
 
+    made.__signature__ = signature  # type: ignore[attr-defined]
+    made.__doc__ = _documented(function, [name for name in PARTS if name not in own])
+    made.published = published  # type: ignore[attr-defined]
     return methods.add(made)
+
+
+def _with_parts(signature: inspect.Signature) -> inspect.Signature:
+    kind = inspect.Parameter.KEYWORD_ONLY
+    more = [
+        inspect.Parameter(name, kind, default=None, annotation=str | None)
+        for name in PARTS
+        if name not in signature.parameters
+    ]
+    return signature.replace(parameters=[*signature.parameters.values(), *more])
+
+
+def _documented(function: Callable[..., Any], parts: list[str]) -> str:
+    """The docstring with the parts among its arguments."""
+    text = inspect.getdoc(function) or function.__name__
+    if not re.search(r"^Args:", text, re.MULTILINE):
+        text += "\n\nArgs:"
+    return "\n".join([text, *(f"    {name}: {PARTS[name]}" for name in parts)])
+
+
+def _part(kind: str, value: Any) -> Any:
+    import untwine
+
+    return getattr(untwine, {"likelihood": "likelihoods", "posterior": "posteriors", "prior": "priors"}[kind]).named(
+        value
+    )
 
 
 def _number(method: str, name: str, value: Any) -> float | Each | Any:

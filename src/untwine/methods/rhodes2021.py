@@ -6,8 +6,17 @@ import untwine as uw
 from untwine.methods.registry import method
 from untwine.parts import Number
 
+PUBLISHED = {
+    "network": {(64, 64): "rhodes64", (16, 16): "rhodes16"},
+    "optimiser": "adam",
+    "lr": 1e-4,
+    "batch_size": 64,
+    "steps": 300_000,
+    "latents": 10,
+}
 
-@method
+
+@method(**PUBLISHED)
 def jl1_vae(
     beta: Number = 4.0,
     gamma: Number = 0.1,
@@ -15,7 +24,6 @@ def jl1_vae(
     columns: int | None = None,
     estimator: str = "exact",
     through: str = "both",
-    likelihood: str | uw.Likelihood = "bernoulli",
 ) -> uw.Objective:
     """E[-log p(x|z) + gamma |J_g(z)|_1] + beta KL(q(z|x) || N(0, I)) (Rhodes & Lee 2021, Eq. 3, as a loss).
 
@@ -26,10 +34,9 @@ def jl1_vae(
         columns: How many of the Jacobian's columns to sample for each image, unbiasedly; all of them if none.
         estimator: exact, or finite: one-sided differences as in the paper.
         through: both: the gradient reaches encoder and decoder, as Eq. 3 says; decoder: as the authors' code does.
-        likelihood: bernoulli, squared-error, gaussian, learned-gaussian or laplace.
     """
     return uw.Objective(
-        likelihood=uw.likelihoods.named(likelihood),
+        likelihood=uw.likelihoods.bernoulli,
         posterior=uw.posteriors.diagonal_normal,
         prior=uw.priors.standard_normal,
         penalties={
@@ -39,7 +46,7 @@ def jl1_vae(
     )
 
 
-@method
+@method(**PUBLISHED)
 def jl2_vae(
     beta: Number = 4.0,
     gamma: Number = 0.1,
@@ -47,7 +54,6 @@ def jl2_vae(
     columns: int | None = None,
     estimator: str = "exact",
     through: str = "both",
-    likelihood: str | uw.Likelihood = "bernoulli",
 ) -> uw.Objective:
     """E[-log p(x|z) + gamma |J_g(z)|_2^2] + beta KL(q(z|x) || N(0, I)): the control (Rhodes & Lee 2021, Figure 7).
 
@@ -58,10 +64,9 @@ def jl2_vae(
         columns: How many of the Jacobian's columns to sample for each image, unbiasedly; all of them if none.
         estimator: exact, or finite: one-sided differences.
         through: both: the gradient reaches encoder and decoder; decoder: the decoder alone.
-        likelihood: bernoulli, squared-error, gaussian, learned-gaussian or laplace.
     """
     return uw.Objective(
-        likelihood=uw.likelihoods.named(likelihood),
+        likelihood=uw.likelihoods.bernoulli,
         posterior=uw.posteriors.diagonal_normal,
         prior=uw.priors.standard_normal,
         penalties={

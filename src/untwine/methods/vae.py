@@ -8,28 +8,20 @@ from untwine.parts import Number
 
 
 @method
-def ae(likelihood: str | uw.Likelihood = "bernoulli") -> uw.Objective:
-    """A plain autoencoder: E[-log p(x | h(x))], no noise and no prior (rolinek2019, section 5.1).
-
-    Args:
-        likelihood: bernoulli, squared-error, gaussian, learned-gaussian or laplace.
-    """
+def ae() -> uw.Objective:
+    """A plain autoencoder: E[-log p(x | h(x))], no noise and no prior (rolinek2019, section 5.1)."""
     return uw.Objective(
-        likelihood=uw.likelihoods.named(likelihood),
+        likelihood=uw.likelihoods.bernoulli,
         posterior=uw.posteriors.deterministic,
         prior=uw.priors.standard_normal,
     )
 
 
 @method
-def vae(likelihood: str | uw.Likelihood = "bernoulli") -> uw.Objective:
-    """The negative ELBO, E[-log p(x|z)] + KL(q(z|x) || N(0, I)) (rhodes2021, Eq. 1; rolinek2019, Eq. 2).
-
-    Args:
-        likelihood: bernoulli, squared-error, gaussian, learned-gaussian or laplace.
-    """
+def vae() -> uw.Objective:
+    """The negative ELBO, E[-log p(x|z)] + KL(q(z|x) || N(0, I)) (rhodes2021, Eq. 1; rolinek2019, Eq. 2)."""
     return uw.Objective(
-        likelihood=uw.likelihoods.named(likelihood),
+        likelihood=uw.likelihoods.bernoulli,
         posterior=uw.posteriors.diagonal_normal,
         prior=uw.priors.standard_normal,
         penalties={"kl": 1.0 * uw.penalties.kl},
@@ -37,16 +29,15 @@ def vae(likelihood: str | uw.Likelihood = "bernoulli") -> uw.Objective:
 
 
 @method
-def beta_vae(beta: Number = 4.0, anneal: int = 0, likelihood: str | uw.Likelihood = "bernoulli") -> uw.Objective:
+def beta_vae(beta: Number = 4.0, anneal: int = 0) -> uw.Objective:
     """E[-log p(x|z)] + beta KL(q(z|x) || N(0, I)) (Higgins et al. 2017; mathieu2019, Eq. 2).
 
     Args:
         beta: Weight of the KL.
         anneal: Steps over which beta rises linearly from 0; rhodes2021 uses 100000 in its Figure 4.
-        likelihood: bernoulli, squared-error, gaussian, learned-gaussian or laplace.
     """
     return uw.Objective(
-        likelihood=uw.likelihoods.named(likelihood),
+        likelihood=uw.likelihoods.bernoulli,
         posterior=uw.posteriors.diagonal_normal,
         prior=uw.priors.standard_normal,
         penalties={"kl": uw.ramp(beta, anneal) * uw.penalties.kl},

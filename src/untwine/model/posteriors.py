@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch import distributions as D
 
+from untwine import naming
 from untwine.errors import UntwineError
 from untwine.parts import part
 
@@ -35,7 +37,8 @@ class Q:
         raise NotImplementedError
 
     def covariance(self) -> Float[Tensor, "batch latent latent"]:
-        return torch.einsum("kbi,kbj->bij", self.spread(), self.spread())
+        spread = self.spread()
+        return (spread[..., :, None] * spread[..., None, :]).sum(0)
 
     def log_matrix(self, z: Float[Tensor, "n latent"]) -> Float[Tensor, "n batch"]:
         """log q(z_i | x_j) for every point i and every example j: what mixtures of posteriors are made of."""
@@ -171,7 +174,7 @@ class FullQ(Q):
         return torch.diagonal(self.factor, dim1=-2, dim2=-1).log().sum(-1)
 
     def sample(self, eps: Float[Tensor, "batch latent"]) -> Float[Tensor, "batch latent"]:
-        return self.mean + (self.factor @ eps[..., None])[..., 0]
+        return self.mean + (self.factor * eps[..., None, :]).sum(-1)  # no matrix product: autocast would round it
 
     def log_prob(self, z: Float[Tensor, "batch latent"]) -> Float[Tensor, " batch"]:
         return self._log_density((z - self.mean)[..., None])[..., 0]
@@ -278,3 +281,23 @@ diagonal_normal = DiagonalNormal()
 isotropic_normal = IsotropicNormal()
 full_normal = FullNormal()
 deterministic = Deterministic()
+
+_NAMED = {
+    "diagonal_normal": diagonal_normal,
+    "isotropic_normal": isotropic_normal,
+    "full_normal": full_normal,
+    "deterministic": deterministic,
+}
+
+
+def named(posterior: Any) -> Posterior:
+    """A posterior by its name, or the one that is given.
+
+    >>> named("full-normal")
+    FullNormal()
+    """
+    if isinstance(posterior, str):
+        return naming.read("posterior", posterior, _NAMED)
+    if not isinstance(posterior, Posterior):
+        raise UntwineError(f"a posterior is named by a text, or is a Posterior; {posterior!r} is neither")
+    return posterior

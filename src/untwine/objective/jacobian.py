@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -16,7 +17,7 @@ from untwine.model.jacobian import (
     unit_tangents,
 )
 from untwine.objective.core import Needs, Pass, Penalty, Term
-from untwine.parts import part
+from untwine.parts import Each, number, part
 
 
 @part
@@ -113,8 +114,81 @@ class LinearisedReconstruction(Term):
         return columns.flatten(2).square().sum((0, 2)).mean()
 
 
+def _columns(passed: Pass) -> Float[Tensor, "latent batch pixels"]:
+    """The columns of the decoder's Jacobian at the sampled z."""
+    return push(passed.trace, unit_tangents(passed.z)).flatten(2)
+
+
+def _gram(columns: Float[Tensor, "latent batch pixels"]) -> Float[Tensor, "batch latent latent"]:
+    """J^T J of every example."""
+    with torch.autocast(columns.device.type, enabled=False):  # products of matrices would be in bfloat16
+        return torch.einsum("ibp,jbp->bij", columns, columns)
+
+
+@part
+class Orthogonality(Term):
+    """sum_j log |c_j| - 1/2 log det J^T J, with J's columns c_j at the sampled z, mean over the batch.
+
+    By Hadamard's inequality (rolinek2019, Lemma S2) it is zero where the columns are orthogonal, else
+    positive: what the VAE minimises indirectly (Theorem 2), as the explicit control that section 6 asks for.
+    It is -1/2 log det R of the cosines R between columns, here of (R + eps I) / (1 + eps), which is finite
+    where columns are parallel. Lengths do not matter: a latent that is hardly in use counts as any other, and
+    the shorter a column, the steeper its gradient. A column of (nearly) zeros counts as orthogonal to all.
+    """
+
+    eps: float = 1e-6
+
+    def needs(self, info: Info) -> Needs:
+        return Needs(jacobian=True)
+
+    def value(self, passed: Pass) -> Float[Tensor, ""]:
+        columns = _columns(passed)
+        lengths = torch.linalg.vector_norm(columns, dim=2, keepdim=True)
+        kind = torch.finfo(columns.dtype)
+        used = lengths > kind.tiny**0.5 / kind.eps  # else the squares in a length are not accurate
+        # The where keeps 0 / 0, and the gradient of a length at 0, out of the backward pass.
+        cosines = _gram(columns / torch.where(used, lengths, 1.0))
+        one = torch.eye(cosines.shape[-1], dtype=cosines.dtype, device=cosines.device)
+        # A determinant by LU: a Cholesky factor of a member that diverged would stop the whole pack.
+        return -0.5 * torch.linalg.slogdet(one + cosines * (1 - one) / (1 + self.eps)).logabsdet.mean()
+
+
+def orthogonality(eps: float = 1e-6) -> Penalty:
+    """How far the columns of the decoder's Jacobian are from orthogonal, whatever their lengths: 0 if they are."""
+    if not eps > 0:
+        raise UntwineError(f"eps must be positive, not {eps}")
+    return Penalty(Orthogonality(float(eps)))
+
+
+@part
+class Flatness(Term):
+    """|J^T J - c I|_F^2 at the sampled z, mean over the batch (Chen et al. 2020; rhodes2021, section 3)."""
+
+    c: float | Each = 1.0
+
+    def needs(self, info: Info) -> Needs:
+        return Needs(jacobian=True)
+
+    def value(self, passed: Pass) -> Float[Tensor, ""]:
+        gram = _gram(_columns(passed))
+        one = torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device)
+        return (gram - self.c * one).square().sum((1, 2)).mean()  # type: ignore[operator]
+
+
+def flatness(c: float | Each | list | tuple = 1.0) -> Penalty:
+    """How far the decoder is from preserving distances, times sqrt(c): a latent space without curvature."""
+    return Penalty(Flatness(number(c)))
+
+
 deterministic_reconstruction = Penalty(DeterministicReconstruction())
 stochastic_reconstruction = Penalty(StochasticReconstruction())
 linearised_reconstruction = Penalty(LinearisedReconstruction())
 
-__all__ = ["deterministic_reconstruction", "jacobian", "linearised_reconstruction", "stochastic_reconstruction"]
+__all__ = [
+    "deterministic_reconstruction",
+    "flatness",
+    "jacobian",
+    "linearised_reconstruction",
+    "orthogonality",
+    "stochastic_reconstruction",
+]

@@ -85,7 +85,13 @@ def _product(p: DiagonalQ, q: DiagonalQ) -> tuple[Tensor, Tensor]:
     return (weights * torch.stack((p.mean, q.mean))).sum(0), -torch.logsumexp(-both, 0)
 
 
-_AVERAGES = {"moments": _moments, "product": _product}
+def _harmonic(p: DiagonalQ, q: DiagonalQ) -> tuple[Tensor, Tensor]:
+    """As the product, with twice its variance: equal posteriors stay as they are."""
+    mean, log_variance = _product(p, q)
+    return mean, log_variance + math.log(2.0)
+
+
+_AVERAGES = {"moments": _moments, "product": _product, "harmonic": _harmonic}
 _DISTANCES = ("symmetric", "forward")
 
 
@@ -96,7 +102,8 @@ def ada(
 
     For each pair the divergence of each latent is compared with the threshold half-way between the least and
     the largest of them; latents below it get one posterior for both examples: the average of means and
-    variances (`average="moments"`, Ada-GVAE) or the product of the densities (`"product"`, Ada-ML-VAE).
+    variances (`average="moments"`, Ada-GVAE) or the product of the densities (`"product"`, Ada-ML-VAE; public
+    code doubles its variance: `"harmonic"`).
     `distance` is `"symmetric"`, half of the KL both ways, or `"forward"`, KL(first || second), as in the
     original. A pair differs in `differing` factors, or in a number uniform from 1 to all of them; with `repeat` a
     factor that is drawn anew may get its old value again, as in public code.

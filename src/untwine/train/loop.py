@@ -20,6 +20,9 @@ from torch import Tensor
 
 from untwine._version import __version__
 from untwine.errors import UntwineError
+from untwine.objective.core import is_leaf
+from untwine.objective.schedules import schedule
+from untwine.parts import leaves
 from untwine.train import checkpoint
 from untwine.train.batches import Batches, Table, scaled
 from untwine.train.devices import check_precision, exact, pick_device
@@ -291,15 +294,20 @@ def _note_provenance(folder: Folder, pack: dict[str, Any], trainer: Trainer) -> 
 
 def check(run: Run) -> None:
     """Refuse what cannot train before anything is written, and point out what is nearly always a slip."""
-    pack = Pack(run.members()[:1], run.info(), torch.device("cpu"))
-    dataset = run.make_dataset()
-    few = scaled(torch.from_numpy(dataset.batch(np.arange(min(len(dataset), 256)))))
+    dataset, cpu = run.make_dataset(), torch.device("cpu")
+    pack = Pack(run.members()[:1], run.info(), cpu)
+    needs, pairing = pack.needs, pack.objective.pairing
+    batches = Batches(
+        *(Table(dataset, cpu, resident=False), pack.members, pack.info, needs.noise),
+        *(min(run.batch_size, 4), "iid", pairing, needs.second),
+    )
     before = torch.get_rng_state()
-    with torch.no_grad():
-        pack.template(few[:2])
+    inputs = next(iter(batches(0, 1)))
+    pack.step(inputs.x, tuple(w[0] for w in pack.weights(np.arange(1))), inputs.noise, True, None, inputs.second)
     if not torch.equal(before, torch.get_rng_state()):
         torch.set_rng_state(before)
         raise UntwineError("the network draws from torch's global generator: a member would depend on its company")
+    few = scaled(torch.from_numpy(dataset.batch(np.arange(min(len(dataset), 256)))))
     likelihood, low, high = pack.objective.likelihood, few.min().item(), few.max().item()
     least, most = likelihood.domain
     if not least <= low <= high <= most:
@@ -309,10 +317,11 @@ def check(run: Run) -> None:
             stacklevel=3,
         )
     for name, penalty in pack.objective.penalties.items():
-        if penalty.weight.ends() > run.steps:
+        end = max(schedule(leaf).ends() for leaf in leaves(penalty, is_leaf))
+        if end > run.steps:
             warnings.warn(
-                f"the weight of {name!r} rises until step {penalty.weight.ends():,}, but the run has only "
-                f"{run.steps:,} steps (see the method's 'anneal')",
+                f"the schedule of {name!r} goes on until step {end:,}, but the run has only {run.steps:,} steps "
+                "(see the method's 'anneal')",
                 stacklevel=3,
             )
 

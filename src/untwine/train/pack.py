@@ -265,7 +265,7 @@ class Pack(Stack):
         noise: Mapping[str, Tensor],
         watch: bool = False,
         alive: Sequence[bool] | None = None,
-        second: Float[Tensor, "members batch ..."] | None = None,
+        second: Float[Tensor, "members other ..."] | None = None,
     ) -> tuple[Float[Tensor, "members terms"], Float[Tensor, "members parameters"]]:
         """Terms and gradients of every member on its own batch. Members known to be dead may be skipped."""
         more = () if second is None else (second,)

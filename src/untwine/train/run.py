@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import Any
 
 from untwine import data
 from untwine.data import Dataset
+from untwine.data.principal import principal
 from untwine.errors import UntwineError, unknown
 from untwine.methods import methods
 from untwine.model import networks
@@ -26,6 +28,15 @@ from untwine.train.optimisers import optimisers
 SILENT = ("log_every", "watch")
 _SEEDS = ("seeds", "data_seeds")
 _MOST = 10_000
+# What a run is that says nothing else, and whose method was not published with anything else.
+DEFAULTS = {
+    "latents": 10,
+    "steps": 300_000,
+    "batch_size": 64,
+    "lr": 1e-4,
+    "optimiser": "adam",
+    "sampling": "iid",
+}
 
 
 def digest(value: Any) -> str:
@@ -93,9 +104,10 @@ class Run:
     """What to train: a method on a dataset, with a network, for some seeds.
 
     `method` is a name, an objective such as `uw.methods.jl1_vae(gamma=0.2)`, or JSON; `dataset` and
-    `network` likewise (`"auto"` is the network that suits the images). `seeds` has one number for each
-    member; `data_seeds` (order of data, and noise) are the same unless given. `sampling` is `"iid"`, with
-    replacement, or `"epochs"`, reshuffled, whose last batch is short. `watch` adds terms to the log.
+    `network` likewise (`"auto"` is the network that the method was published with where it takes such
+    examples, else one that suits them). `seeds` has one number for each member; `data_seeds` (order of data,
+    and noise) are the same unless given. `sampling` is `"iid"`, with replacement, or `"epochs"`, reshuffled,
+    whose last batch is short. `watch` adds terms to the log. What is None here is as the method was published.
 
     >>> run = Run(method="beta_vae", dataset="synthetic_linear", seeds=[0, 1], steps=10)
     >>> Run.from_json(run.to_json()) == run
@@ -105,14 +117,14 @@ class Run:
     method: Any
     dataset: Any
     network: Any = "auto"
-    latents: Any = 10
+    latents: Any = None
     seeds: Any = (0,)
     data_seeds: Any = None
-    steps: int = 300_000
-    batch_size: int = 64
-    lr: Any = 1e-4
-    optimiser: Any = "adam"
-    sampling: str = "iid"
+    steps: Any = None
+    batch_size: Any = None
+    lr: Any = None
+    optimiser: Any = None
+    sampling: Any = None
     clip: Any = None
     precision: str = "float32"
     log_every: int = 100
@@ -124,6 +136,10 @@ class Run:
 
         put("_dataset", self.dataset if isinstance(self.dataset, Dataset) else None)
         put("method", _method(self.method))
+        published = _published(self.method)
+        for name, value in (DEFAULTS | published).items():
+            if name in DEFAULTS and getattr(self, name) is None:
+                put(name, value)
         put("dataset", _named("dataset", self.dataset, data.complete))
         put("optimiser", _named("optimiser", self.optimiser, _whole(optimisers)))
         put("seeds", parse_seeds(self.seeds))
@@ -141,7 +157,7 @@ class Run:
             if hasattr(getattr(self, name), "tolist"):  # a NumPy integer
                 put(name, getattr(self, name).tolist())
         if isinstance(self.network, str) and self.network == "auto":
-            put("network", networks.suited(self.make_dataset().shape).spec)
+            put("network", networks.suited(self.make_dataset().shape, published.get("network")).spec)
         else:
             put("network", _named("network", self.network, _whole(networks.networks)))
         self._check()
@@ -183,7 +199,7 @@ class Run:
 
     def info(self) -> Info:
         dataset = self.make_dataset()
-        return Info(self.latents, tuple(dataset.shape), len(dataset))
+        return Info(self.latents, tuple(dataset.shape), len(dataset), functools.partial(principal, dataset))
 
     def members(self) -> list[Member]:
         """The members, in the order of the seeds; each has its own values of what differs by member."""
@@ -228,6 +244,20 @@ class Run:
         if "dataset" not in changes:
             object.__setattr__(made, "_dataset", self.__dict__["_dataset"])
         return made
+
+
+def _published(method: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a run with which a method (its spec) was published."""
+    return getattr(methods[method["name"]], "published", {}) if "name" in method else {}
+
+
+def defaults(method: str) -> dict[str, Any]:
+    """What a run of a method is unless it says otherwise.
+
+    >>> defaults("jl1_vae")["lr"]
+    0.0001
+    """
+    return {key: value for key, value in (DEFAULTS | _published({"name": method})).items() if key in DEFAULTS}
 
 
 def objective(spec: dict[str, Any]) -> Objective:

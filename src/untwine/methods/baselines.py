@@ -1,0 +1,123 @@
+"""The methods that the papers compare with, with the settings of rhodes2021's Figure 5 (its appendix B)."""
+
+from __future__ import annotations
+
+import untwine as uw
+from untwine.methods.registry import method
+from untwine.parts import Number
+
+PUBLISHED = {
+    "network": {(64, 64): {"name": "rhodes64", "padding": "same"}},
+    "optimiser": "adam",
+    "lr": 1e-4,
+    "batch_size": 64,
+    "steps": 300_000,
+    "latents": 10,
+    "sampling": "epochs",
+}
+
+
+def _vae(**penalties: uw.Penalty) -> uw.Objective:
+    """A VAE for images with further penalties."""
+    return uw.Objective(
+        likelihood=uw.likelihoods.bernoulli,
+        posterior=uw.posteriors.diagonal_normal,
+        prior=uw.priors.standard_normal,
+        penalties=penalties,
+    )
+
+
+@method(**PUBLISHED)
+def annealed_vae(gamma: Number = 1000.0, capacity: Number = 25.0, anneal: int = 100_000) -> uw.Objective:
+    """E[-log p(x|z)] + gamma |KL(q(z|x) || N(0, I)) - C(t)| (Burgess et al. 2018).
+
+    Args:
+        gamma: Weight of the distance between the KL and its target.
+        capacity: Where the target C, in nats, ends.
+        anneal: Steps over which C rises linearly from 0.
+    """
+    return _vae(capacity=gamma * uw.penalties.capacity(capacity, anneal))
+
+
+@method(**PUBLISHED)
+def factor_vae(
+    gamma: Number = 30.0, hidden: int = 1000, layers: int = 6, discriminator_lr: Number = 1e-4
+) -> uw.Objective:
+    """E[-log p(x|z)] + KL(q(z|x) || N(0, I)) + gamma TC(q(z)), by a discriminator (Kim & Mnih 2018, Eq. 2).
+
+    Args:
+        gamma: Weight of the total correlation.
+        hidden: Width of the discriminator's layers.
+        layers: How many of them there are.
+        discriminator_lr: Learning rate of the discriminator's Adam, whose betas are 0.5 and 0.9.
+    """
+    correlation = uw.penalties.adversarial_total_correlation(hidden, layers, discriminator_lr)
+    return _vae(kl=1.0 * uw.penalties.kl, total_correlation=gamma * correlation)
+
+
+@method(**PUBLISHED)
+def beta_tcvae(beta: Number = 4.0, estimator: str = "weighted") -> uw.Objective:
+    """E[-log p(x|z)] + KL(q(z|x) || N(0, I)) + (beta - 1) TC(q(z)) (Chen et al. 2018, Eq. 4 with alpha = gamma = 1).
+
+    Args:
+        beta: Weight of the total correlation, of which the KL has one already.
+        estimator: Of the total correlation: weighted (minibatch-weighted sampling) or stratified.
+    """
+    more = uw.constant(beta) - 1.0
+    return _vae(kl=1.0 * uw.penalties.kl, total_correlation=more * uw.penalties.total_correlation(estimator))
+
+
+@method(**PUBLISHED)
+def dip_vae_i(lambda_od: Number = 5.0, lambda_d: Number = 50.0) -> uw.Objective:
+    """ELBO + lambda_od sum_(i != j) C_ij^2 + lambda_d sum_i (C_ii - 1)^2, C = Cov[mean] (Kumar et al. 2018, Eq. 6).
+
+    Args:
+        lambda_od: Weight of the covariances off the diagonal.
+        lambda_d: Weight of the variances' distance from 1.
+    """
+    return _vae(kl=1.0 * uw.penalties.kl, dip=uw.penalties.dip_i(lambda_od, lambda_d))
+
+
+@method(**PUBLISHED)
+def dip_vae_ii(lambda_od: Number = 5.0, lambda_d: Number = 5.0) -> uw.Objective:
+    """As DIP-VAE-I, with C = Cov[mean] + E[posterior covariance], that of q(z) itself (Kumar et al. 2018, Eq. 7).
+
+    Args:
+        lambda_od: Weight of the covariances off the diagonal.
+        lambda_d: Weight of the variances' distance from 1.
+    """
+    return _vae(kl=1.0 * uw.penalties.kl, dip=uw.penalties.dip_ii(lambda_od, lambda_d))
+
+
+@method(optimiser="adam", lr=1e-3, batch_size=100, steps=100_000, latents=10)
+def info_vae(
+    alpha: Number = 0.0, lam: Number = 1000.0, divergence: str | uw.Penalty = "mmd(kernel=rbf)"
+) -> uw.Objective:
+    """E[-log p(x|z)] + (1 - alpha) KL(q(z|x) || p) + (alpha + lam - 1) D(q(z), p) (Zhao et al. 2019, Eq. 6).
+
+    Args:
+        alpha: How far information between x and z is preferred: 0 is indifferent, 1 drops the KL.
+        lam: Weight of the aggregate's divergence from the prior.
+        divergence: D: mmd(kernel=rbf), mmd(kernel=imq, per_dimension=true), kl-aggregate-prior, kl-prior-aggregate.
+    """
+    divergence = uw.penalties.named(divergence)
+    return _vae(
+        kl=(1.0 - uw.constant(alpha)) * uw.penalties.kl,
+        divergence=(uw.constant(alpha) + uw.constant(lam) - 1.0) * divergence,
+    )
+
+
+@method(optimiser="adam", lr=1e-3, batch_size=100, steps=100_000, latents=8)
+def wae_mmd(lam: Number = 10.0, divergence: str | uw.Penalty = "mmd(kernel=imq)") -> uw.Objective:
+    """E|x - g(h(x))|^2 + lam MMD(q(z), N(0, I)), with a deterministic encoder h (Tolstikhin et al. 2018, Eq. 4).
+
+    Args:
+        lam: Weight of the divergence.
+        divergence: mmd(kernel=imq), mmd(kernel=rbf), or another with a posterior that has a density.
+    """
+    return uw.Objective(
+        likelihood=uw.likelihoods.squared_error,
+        posterior=uw.posteriors.deterministic,
+        prior=uw.priors.standard_normal,
+        penalties={"divergence": lam * uw.penalties.named(divergence)},
+    )

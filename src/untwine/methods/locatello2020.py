@@ -1,0 +1,56 @@
+"""Locatello et al. 2020: pairs of images that share some factors. Settings are michlo2023's (its appendix C)."""
+
+from __future__ import annotations
+
+import untwine as uw
+from untwine.methods.registry import method
+from untwine.parts import Number
+
+PUBLISHED = {
+    "network": {(64, 64): "michlo64"},
+    "optimiser": "adam",
+    "lr": 1e-3,
+    "batch_size": 256,
+    "steps": 57_600,
+    "latents": 9,
+}
+
+
+def _ada(beta: Number, pairing: uw.Pairing) -> uw.Objective:
+    return uw.Objective(
+        likelihood=uw.likelihoods.squared_error,
+        posterior=uw.posteriors.diagonal_normal,
+        prior=uw.priors.standard_normal,
+        penalties={"kl": uw.constant(beta) * uw.penalties.kl},
+        pairing=pairing,
+    )
+
+
+@method(**PUBLISHED)
+def ada_gvae(
+    beta: Number = 1.0, differing: int | None = None, distance: str = "symmetric", repeat: bool = False
+) -> uw.Objective:
+    """E|x - g(z)|^2 + beta KL(q || N(0, I)) on pairs; close latents average means and variances (michlo2023, 5.2, B.2).
+
+    Args:
+        beta: Weight of the KL; michlo2023's normalised one is this times latents / pixels.
+        differing: In how many factors a pair differs; if none, a number uniform from 1 to all.
+        distance: Of two posteriors: symmetric (michlo2023, Eq. 14) or forward, as in the original.
+        repeat: Whether a factor that is drawn anew may get its old value again, as in public code.
+    """
+    return _ada(beta, uw.pairings.ada("moments", distance, differing, repeat))
+
+
+@method(**PUBLISHED)
+def ada_mlvae(
+    beta: Number = 1.0, differing: int | None = None, distance: str = "symmetric", repeat: bool = False
+) -> uw.Objective:
+    """As Ada-GVAE, except that close latents multiply their densities (Locatello et al. 2020, section 4).
+
+    Args:
+        beta: Weight of the KL; michlo2023's normalised one is this times latents / pixels.
+        differing: In how many factors a pair differs; if none, a number uniform from 1 to all.
+        distance: Of two posteriors: symmetric (michlo2023, Eq. 14) or forward, as in the original.
+        repeat: Whether a factor that is drawn anew may get its old value again, as in public code.
+    """
+    return _ada(beta, uw.pairings.ada("product", distance, differing, repeat))

@@ -1,0 +1,178 @@
+"""What every method must do in training: every published one, and sentences that no paper has written yet."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import untwine as uw
+from untwine.errors import UntwineError
+from untwine.objective.core import Objective
+from untwine.train.folder import stored
+from untwine.train.progress import Reporter
+
+# Arguments that make a method quick, and let a short run show every term.
+SMALL = {"anneal": 20, "hidden": 16, "layers": 2}
+
+
+def small(name: str, **more: Any) -> Objective:
+    function = uw.methods.get(name)
+    known = inspect.signature(function).parameters
+    return function(**{key: value for key, value in SMALL.items() if key in known}, **more)
+
+
+def full_covariance_with_a_mixture() -> Objective:
+    means = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+    return small("beta_vae_full", prior=uw.priors.mixture_of_normals(means, 0.1))
+
+
+COMBINATIONS = {
+    "jl1 + sparse prior": lambda: small("jl1_vae", gamma=0.02, prior="sparse(gamma=0.8)"),
+    "jl1 + overlap": lambda: small("jl1_vae", likelihood="overlap(bernoulli, radius=4, weight=3)"),
+    "ada-gvae + overlap": lambda: small("ada_gvae", likelihood="overlap(squared-error, radius=7, weight=15)"),
+    "full covariance + mixture prior": full_covariance_with_a_mixture,
+    "total correlation + student-t": lambda: small("beta_tcvae", estimator="stratified", prior="student-t(nu=4)"),
+    "beta by member": lambda: small("beta_vae", beta=[0.5, 8.0]),
+    "factor-vae + learned prior": lambda: small("factor_vae", prior="anisotropic-normal(learned=true)"),
+    "factor-vae on pairs": lambda: small("factor_vae").replace(pairing=uw.pairings.ada()),
+    "everything": lambda: small(
+        "jl1_vae",
+        gamma=0.01,
+        posterior="full-normal",
+        prior="sparse(gamma=0.5)",
+        likelihood="overlap(laplace(scale=0.5), radius=3, weight=2)",
+    ),
+}
+CASES = {name: (lambda name=name: small(name)) for name in uw.methods.names()} | COMBINATIONS
+# What falls where the loss need not: one has a target that moves away, the other a noisy estimate times 1000.
+TERMS = {"annealed_vae": "reconstruction", "info_vae": "reconstruction"}
+
+
+def run(case: str, **changes: Any) -> uw.Run:
+    settings: dict[str, Any] = {
+        "method": CASES[case](),
+        "dataset": uw.datasets.three_dots(size=16, positions=16, examples=256),
+        "network": uw.networks.mlp(hidden=(32,)),
+        "latents": 3,
+        "seeds": [0, 1],
+        "steps": 50,
+        "batch_size": 16,
+        "lr": 3e-3,
+        "optimiser": "adam",
+        "sampling": "iid",
+        "log_every": 10,
+    }
+    return uw.Run(**(settings | changes))
+
+
+def weights(ensemble: uw.Ensemble) -> list[dict[str, Tensor]]:
+    return [ensemble.member(i).state_dict() for i in range(len(ensemble))]
+
+
+def same(a: uw.Ensemble, b: uw.Ensemble) -> bool:
+    pairs = zip(weights(a), weights(b), strict=True)
+    return all(x.keys() == y.keys() and all(torch.equal(x[k], y[k]) for k in x) for x, y in pairs)
+
+
+class StopAt(Reporter):
+    def __init__(self, at: int):
+        self.at = at
+
+    def step(self, step: int) -> None:
+        if step >= self.at:
+            raise RuntimeError("the power went")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_loss_falls(case):
+    history = uw.fit(run(case, steps=200, log_every=20), device="cpu").history
+    for member in ("seed-0", "seed-1"):
+        curve = [entry["members"][member] for entry in history]
+        assert all(np.isfinite(value) for entry in curve for value in entry.values())
+        term = TERMS.get(case, "loss")
+        assert curve[-1][term] < curve[0][term]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_alone_or_in_a_pack(case):
+    pack = uw.fit(run(case), device="cpu")
+    method = small("beta_vae", beta=8.0) if case == "beta by member" else CASES[case]()
+    alone = uw.fit(run(case, method=method, seeds=[1]), device="cpu")
+    for a, b in zip(pack.history, alone.history, strict=True):
+        for term, value in b["members"]["seed-1"].items():
+            assert a["members"]["seed-1"][term] == pytest.approx(value, rel=1e-5, abs=1e-4), term
+    for name, value in weights(alone)[0].items():
+        torch.testing.assert_close(weights(pack)[1][name], value, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_stopped_saved_and_loaded(case, tmp_path: Path):
+    """A run that is cut off and goes on ends as one that was not; its folder gives back the same models."""
+    whole = uw.fit(run(case, steps=24), device="cpu")
+    with pytest.raises(RuntimeError, match="the power went"):
+        uw.fit(run(case, steps=24), tmp_path, device="cpu", progress=StopAt(13), checkpoint_seconds=0.0)
+    finished = uw.resume(tmp_path, device="cpu")
+    assert same(finished, whole)
+    loaded = uw.load(tmp_path, device="cpu")
+    assert same(loaded, whole)
+    x = run(case).make_dataset().batch(range(5))
+    assert torch.equal(loaded.encode(x), whole.encode(x)) and loaded.encode(x).isfinite().all()
+    assert loaded.decode(loaded.encode(x)).isfinite().all()
+    assert [m.id for m in stored(tmp_path).members()] == [m.id for m in run(case, steps=24).members()]
+
+
+def test_a_loaded_model_has_no_adversary(tmp_path: Path):
+    uw.fit(run("factor_vae", steps=2), tmp_path, device="cpu")
+    member = uw.load(tmp_path, device="cpu").member(0)
+    assert len(member.adversaries) == 0 and not any("adversar" in name for name in member.state_dict())
+
+
+def test_the_discriminators_rate_is_its_own():
+    """It moves by its own rate; a rate of nearly nothing leaves it where it was, and both may differ by member."""
+    method = uw.methods.factor_vae(hidden=16, layers=2, discriminator_lr=[1e-9, 1e-2])
+    history = uw.fit(run("factor_vae", method=method, seeds=[0, 0], steps=300, log_every=300), device="cpu").history
+    still, moving = history[-1]["members"].values()
+    assert moving["total_correlation_adversary"] < still["total_correlation_adversary"] - 1e-3
+
+
+def test_pairs_need_factors(tmp_path: Path):
+    images = np.zeros((20, 16, 16), np.uint8)
+    with pytest.raises(UntwineError, match="has no factors.*pairs"):
+        uw.fit(run("ada_gvae", dataset=uw.datasets.images(images)), tmp_path / "run", device="cpu")
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_adversary_cannot_be_only_watched():
+    watched = uw.methods.vae().watching({"tc": uw.penalties.adversarial_total_correlation(4, 1)})
+    with pytest.raises(UntwineError, match="cannot be only watched"):
+        uw.fit(run("vae", method=watched), device="cpu")
+
+
+@pytest.mark.parametrize("sampling", ["iid", "epochs"])
+@pytest.mark.parametrize("case", ["factor_vae", "ada_gvae", "factor-vae on pairs"])
+def test_short_last_batches(case, sampling):
+    """256 examples in batches of 60: the fifth has only 16."""
+    ensemble = uw.fit(run(case, steps=7, batch_size=60, sampling=sampling, log_every=1), device="cpu")
+    assert all(np.isfinite(e["members"]["seed-1"]["loss"]) for e in ensemble.history) and len(ensemble.history) == 7
+
+
+@pytest.mark.parametrize("name", uw.methods.names())
+def test_a_run_is_as_published(name):
+    """Settings that a run does not mention are those that the method was published with."""
+    from untwine.train.run import DEFAULTS, defaults
+
+    published = uw.methods.get(name).published
+    assert published.keys() <= {*DEFAULTS, "network"}
+    made = uw.Run(method=name, dataset=uw.datasets.three_dots(examples=10))
+    for key, value in defaults(name).items():
+        found = getattr(made, key)
+        assert (found["name"] if key == "optimiser" else found) == value, key
+    network = published.get("network", {}).get((64, 64), "rhodes64")
+    assert made.network.items() >= (network if isinstance(network, dict) else {"name": network}).items()
+    assert uw.Run(method=name, dataset="synthetic_linear", lr=0.5, latents=2, network="mlp").lr == 0.5
