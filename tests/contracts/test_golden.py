@@ -14,7 +14,6 @@ import untwine as uw
 
 FILE = Path(__file__).parent / "golden.json"
 SMALL = {"anneal": 20, "hidden": 16}  # arguments that make a short run show every term
-RISES = {"annealed_vae"}  # its target moves away faster than it can follow
 
 
 def curve(name: str) -> dict[str, list[float]]:
@@ -48,4 +47,5 @@ def test_golden_loss_curve(name: str) -> None:
         assert set(found) == set(stored[name])
         for term, values in stored[name].items():
             assert found[term] == pytest.approx(values, rel=1e-3, abs=1e-5), term
-        assert found["loss"][-1] < found["loss"][0] or name in RISES
+        # Not the loss: a target may move away, and a noisy estimate on 8 examples may weigh 1,000.
+        assert found["reconstruction"][-1] < found["reconstruction"][0]

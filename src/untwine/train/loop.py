@@ -296,18 +296,20 @@ def check(run: Run) -> None:
     """Refuse what cannot train before anything is written, and point out what is nearly always a slip."""
     dataset, cpu = run.make_dataset(), torch.device("cpu")
     pack = Pack(run.members()[:1], run.info(), cpu)
+    few = scaled(torch.from_numpy(dataset.batch(np.arange(min(len(dataset), 256)))))
+    before = torch.get_rng_state()
+    with torch.no_grad():
+        pack.template(few[:2])
+    if not torch.equal(before, torch.get_rng_state()):
+        torch.set_rng_state(before)
+        raise UntwineError("the network draws from torch's global generator: a member would depend on its company")
     needs, pairing = pack.needs, pack.objective.pairing
     batches = Batches(
         *(Table(dataset, cpu, resident=False), pack.members, pack.info, needs.noise),
         *(min(run.batch_size, 4), "iid", pairing, needs.second),
     )
-    before = torch.get_rng_state()
     inputs = next(iter(batches(0, 1)))
     pack.step(inputs.x, tuple(w[0] for w in pack.weights(np.arange(1))), inputs.noise, True, None, inputs.second)
-    if not torch.equal(before, torch.get_rng_state()):
-        torch.set_rng_state(before)
-        raise UntwineError("the network draws from torch's global generator: a member would depend on its company")
-    few = scaled(torch.from_numpy(dataset.batch(np.arange(min(len(dataset), 256)))))
     likelihood, low, high = pack.objective.likelihood, few.min().item(), few.max().item()
     least, most = likelihood.domain
     if not least <= low <= high <= most:
