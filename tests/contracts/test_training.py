@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -53,6 +55,15 @@ COMBINATIONS = {
 CASES = {name: (lambda name=name: small(name)) for name in uw.methods.names()} | COMBINATIONS
 # What falls where the loss need not: one has a target that moves away, the other a noisy estimate times 1000.
 TERMS = {"annealed_vae": "reconstruction", "info_vae": "reconstruction"}
+
+
+@pytest.fixture(autouse=True)
+def quick() -> Iterator[None]:
+    """One thread suits models this small. Shapes are checked in all other tests: here it would take half the time."""
+    torch.set_num_threads(1)
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def run(case: str, **changes: Any) -> uw.Run:
