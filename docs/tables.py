@@ -9,14 +9,16 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import untwine as uw
 from untwine.data import datasets
+from untwine.methods.registry import own_parts
 from untwine.model.networks import networks
 from untwine.objective import penalties
+from untwine.parts import is_part
 
 README = Path(__file__).parents[1] / "README.md"
 
@@ -26,11 +28,29 @@ def sentence(thing: Any) -> str:
     return " ".join((inspect.getdoc(thing) or "").split("\n\n")[0].split())
 
 
-def arguments(function: Callable[..., Any]) -> str:
+def arguments(function: Callable[..., Any], leave_out: Iterable[str] = ()) -> str:
     shown = []
     for name, parameter in inspect.signature(function).parameters.items():
-        shown.append(name if parameter.default is parameter.empty else f"{name}={parameter.default!r}")
+        if name not in leave_out:
+            shown.append(name if parameter.default is parameter.empty else f"{name}={parameter.default!r}")
     return ", ".join(f"`{one}`" for one in shown)
+
+
+def parts() -> list[tuple[str, ...]]:
+    """Everything that has a name in text, by kind."""
+    rooms = {
+        "likelihood": uw.likelihoods.NAMED,
+        "posterior": uw.posteriors.NAMED,
+        "prior": uw.priors.NAMED,
+        "divergence": uw.penalties.DIVERGENCES,
+    }
+    rows = []
+    for kind, named in rooms.items():
+        for name, entry in named.items():
+            made = is_part(entry)
+            thing = (type(entry.term) if isinstance(entry, uw.Penalty) else type(entry)) if made else entry
+            rows.append((kind, f"`{name.replace('_', '-')}`", sentence(thing), "" if made else arguments(entry)))
+    return rows
 
 
 def table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
@@ -39,12 +59,15 @@ def table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 
 
 def tables() -> dict[str, str]:
-    methods = [(f"`{n}`", sentence(uw.methods.get(n)), arguments(uw.methods.get(n))) for n in uw.methods.names()]
+    methods = [
+        (f"`{n}`", sentence(uw.methods.get(n)), arguments(uw.methods.get(n), own_parts(n))) for n in uw.methods.names()
+    ]
     nets = [(f"`{n}`", sentence(networks[n]), arguments(networks[n])) for n in networks.names()]
     data = [(f"`{n}`", sentence(datasets[n]), arguments(datasets[n])) for n in datasets.names()]
     terms = [(f"`{n}`", sentence(type(p.term))) for n, p in sorted(penalties.WATCHABLE.items())]
     return {
         "methods": table(("method", "loss", "arguments"), methods),
+        "parts": table(("kind", "name", "what it is", "arguments"), parts()),
         "datasets": table(("dataset", "what it is", "arguments"), data),
         "networks": table(("network", "what it is", "arguments"), nets),
         "terms": table(("term", "what it measures"), terms),

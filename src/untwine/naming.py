@@ -40,6 +40,21 @@ def read(kind: str, text: str, table: Mapping[str, Any]) -> Any:
     return _Reader(kind, text.strip(), table).part()
 
 
+def write(part: Any, table: Mapping[str, Any]) -> str:
+    """The name of a part as the command line writes it, if it is one that needs no arguments; else its `repr`.
+
+    >>> write((1, 2), {"a_pair": lambda: (1, 2)})
+    'a-pair'
+    """
+    for name, entry in table.items():
+        if _makes(entry):
+            needed = [p for p in inspect.signature(entry).parameters.values() if p.default is p.empty]
+            entry = None if needed else entry()
+        if entry == part:
+            return name.replace("_", "-")
+    return repr(part)
+
+
 class _Reader:
     def __init__(self, kind: str, text: str, table: Mapping[str, Any]):
         self.kind = kind

@@ -1,5 +1,6 @@
 """Training on a GPU: the same numbers as on a CPU, whatever the company, every time."""
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,20 @@ pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
 ]
-METHODS = {
-    "beta_vae": lambda: uw.methods.beta_vae(),
-    "jl1_vae exact": lambda: uw.methods.jl1_vae(anneal=5),
+SMALL = {"anneal": 5, "hidden": 64}
+
+
+def small(name: str, **more: Any) -> uw.Objective:
+    known = inspect.signature(uw.methods.get(name)).parameters
+    return uw.methods.get(name)(**{key: value for key, value in SMALL.items() if key in known}, **more)
+
+
+METHODS = {name: (lambda name=name: small(name)) for name in uw.methods.names()} | {
+    "jl1 + sparse prior + overlap": lambda: small("jl1_vae", prior="sparse", likelihood="overlap(bernoulli, weight=9)"),
+    "ada-gvae + overlap": lambda: small("ada_gvae", likelihood="overlap(squared-error)"),
+    "full covariance + student-t": lambda: small("beta_vae_full", prior="student-t"),
+    "generalised normal + mmd": lambda: small("decomposition_vae", prior="generalised-normal"),
+    "factor-vae + learned prior": lambda: small("factor_vae", prior="anisotropic-normal(learned=true)"),
     "jl1_vae k=2": lambda: uw.methods.jl1_vae(anneal=5, columns=2),
     "jl2_vae decoder": lambda: uw.methods.jl2_vae(anneal=5, through="decoder"),
 }
@@ -42,9 +54,11 @@ def test_a_step_agrees_with_the_cpu(name: str) -> None:
     for device in (torch.device("cpu"), torch.device("cuda")):
         pack = Pack(run.members(), run.info(), device)
         table = Table(run.make_dataset(), device)
-        inputs = next(iter(Batches(table, run.members(), run.info(), pack.noise, 16, "iid")(9, 10)))
+        needs, pairing = pack.needs, pack.objective.pairing
+        batches = Batches(table, run.members(), pack.info, needs.noise, 16, "iid", pairing, needs.second)
+        inputs, weights = next(iter(batches(9, 10))), tuple(w[0] for w in pack.weights(np.arange(9, 10)))
         with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
-            terms, gradients = pack.step(inputs.x, tuple(w[0] for w in pack.weights(np.arange(9, 10))), inputs.noise)
+            terms, gradients = pack.step(inputs.x, weights, inputs.noise, second=inputs.second)
         results.append((terms.cpu(), gradients.cpu()))
     torch.testing.assert_close(results[0][0], results[1][0], rtol=1e-5, atol=1e-4)
     for a, b in zip(results[0][1], results[1][1], strict=True):

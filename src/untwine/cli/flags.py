@@ -7,7 +7,7 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -199,8 +199,13 @@ def switch(name: str, help: str, default: bool = False) -> tuple[str, Any, Any]:
 JSON = "print the numbers as JSON, and nothing else"
 
 
-def arguments(function: Callable[..., Any], prefix: bool = True, per_member: bool = False) -> type:
-    """A dataclass with a flag for each argument of a function; `per_member` floats take a value for each member."""
+def arguments(
+    function: Callable[..., Any], prefix: bool = True, per_member: bool = False, shown: Mapping[str, str] | None = None
+) -> type:
+    """A dataclass with a flag for each argument of a function; `per_member` floats take a value for each member.
+
+    `shown` has what stands for the default of an argument.
+    """
     inner = inspect.unwrap(function)
     fields = []
     for name, parameter in inspect.signature(function).parameters.items():
@@ -214,7 +219,8 @@ def arguments(function: Callable[..., Any], prefix: bool = True, per_member: boo
         read, several = found
         if per_member and isinstance(default, float):
             read = numbers
-        fields.append(flag(name, read, several, default, mention(function, name), prefix))
+        default_text = (shown or {}).get(name)
+        fields.append(flag(name, read, several, default, mention(function, name), prefix, shown=default_text))
     return dataclasses.make_dataclass(function.__name__, fields, kw_only=True)
 
 

@@ -13,15 +13,16 @@ from untwine.errors import UntwineError, unknown
 def methods(args: list[str]) -> None:
     """List the methods, their equations, and their arguments with defaults (no torch is needed)."""
     from untwine.methods import get, names
+    from untwine.methods.registry import PARTS, own_arguments
 
     as_json = _json(args, "untwine methods", "List the methods with their arguments and defaults.")
-    found = [_entry(get(name)) for name in names()]
+    found = [{**_entry(get(name)), "arguments": own_arguments(name)} for name in names()]
     if as_json:
         output.as_json({"methods": found})
         return
     rows = [[flags.hyphens(e["name"]), e["summary"], _arguments(e)] for e in found]
     output.table(["method", "what it minimises or is", "arguments"], rows, lines=True)
-    print("All about one: untwine train METHOD --help")
+    print(f"Every method also takes another {', '.join(PARTS)}. All about one: untwine train METHOD --help")
 
 
 def data(args: list[str]) -> None:

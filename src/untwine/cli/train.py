@@ -13,6 +13,7 @@ from untwine.cli import UsageError, flags
 from untwine.cli.fitting import fit
 from untwine.errors import UntwineError
 from untwine.methods import methods
+from untwine.methods.registry import own_parts
 
 # What the fields of a run and the arguments of `fit` mean; their defaults are those of Python, and of the method.
 RUN = {
@@ -84,7 +85,8 @@ def _parse(method: str, args: list[str]) -> Any:
 
     defaults = {field.name: field.default for field in dataclasses.fields(Run)} | published(method)
     fields: list[Any] = []
-    nested: list[Any] = [("method", flags.arguments(methods[method], prefix=False, per_member=True))]
+    own = flags.arguments(methods[method], prefix=False, per_member=True, shown=own_parts(method))
+    nested: list[Any] = [("method", own)]
     for kind, registry in (("dataset", datasets), ("network", networks), ("optimiser", optimisers)):
         name = _value(args, f"--{kind}") or defaults[kind]
         choices = ", ".join(map(flags.hyphens, registry.names()))

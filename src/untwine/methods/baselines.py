@@ -93,7 +93,7 @@ def dip_vae_ii(lambda_od: Number = 5.0, lambda_d: Number = 5.0) -> uw.Objective:
 def info_vae(
     alpha: Number = 0.0, lam: Number = 1000.0, divergence: str | uw.Penalty = "mmd(kernel=rbf)"
 ) -> uw.Objective:
-    """E[-log p(x|z)] + (1 - alpha) KL(q(z|x) || p) + (alpha + lam - 1) D(q(z), p) (Zhao et al. 2019, Eq. 6).
+    """E[-log p(x|z)] + (1 - alpha) KL(q(z|x) || p) + (alpha + lam - 1) D(q(z), p) (Zhao et al. 2019).
 
     Args:
         alpha: How far information between x and z is preferred: 0 is indifferent, 1 drops the KL.

@@ -43,7 +43,11 @@ def ada_gvae(
 
 @method(**PUBLISHED)
 def ada_mlvae(
-    beta: Number = 1.0, differing: int | None = None, distance: str = "symmetric", repeat: bool = False
+    beta: Number = 1.0,
+    differing: int | None = None,
+    distance: str = "symmetric",
+    repeat: bool = False,
+    average: str = "product",
 ) -> uw.Objective:
     """As Ada-GVAE, except that close latents multiply their densities (Locatello et al. 2020, section 4).
 
@@ -52,5 +56,6 @@ def ada_mlvae(
         differing: In how many factors a pair differs; if none, a number uniform from 1 to all.
         distance: Of two posteriors: symmetric (michlo2023, Eq. 14) or forward, as in the original.
         repeat: Whether a factor that is drawn anew may get its old value again, as in public code.
+        average: product, or harmonic: with twice its variance, as in public code.
     """
-    return _ada(beta, uw.pairings.ada("product", distance, differing, repeat))
+    return _ada(beta, uw.pairings.ada(average, distance, differing, repeat))

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from untwine.errors import UntwineError, unknown
+from untwine.naming import write
 from untwine.parts import Each, number
 from untwine.registry import Registry
 
@@ -58,7 +59,7 @@ def _register(published: dict[str, Any], function: Callable[..., Objective]) -> 
         objective = function(**{name: value for name, value in given.items() if name in own})
         others = {name: given[name] for name in PARTS if name not in own and given[name] is not None}
         if others:
-            objective = objective.replace(**{name: _part(name, value) for name, value in others.items()})
+            objective = objective.replace(**{name: _room(name).named(value) for name, value in others.items()})
         object.__setattr__(objective, "method", {"name": function.__name__, **given})
         return objective
 
@@ -86,12 +87,28 @@ def _documented(function: Callable[..., Any], parts: list[str]) -> str:
     return "\n".join([text, *(f"    {name}: {PARTS[name]}" for name in parts)])
 
 
-def _part(kind: str, value: Any) -> Any:
-    import untwine
+def _room(kind: str) -> Any:
+    import untwine as uw
 
-    return getattr(untwine, {"likelihood": "likelihoods", "posterior": "posteriors", "prior": "priors"}[kind]).named(
-        value
-    )
+    return {"likelihood": uw.likelihoods, "posterior": uw.posteriors, "prior": uw.priors}[kind]
+
+
+def own_parts(name: str) -> dict[str, str]:
+    """The parts of a method that it does not have as arguments of its own, as text.
+
+    >>> own_parts("wae_mmd")
+    {'likelihood': 'squared-error', 'posterior': 'deterministic', 'prior': 'standard-normal'}
+    """
+    function = methods[name]
+    objective, parameters = function(), inspect.signature(function).parameters
+    free = [kind for kind in PARTS if parameters[kind].default is None]
+    return {kind: write(getattr(objective, kind), _room(kind).NAMED) for kind in free}
+
+
+def own_arguments(name: str) -> dict[str, Any]:
+    """The arguments of a method with their defaults, without those that every method has."""
+    parameters = inspect.signature(methods[name]).parameters
+    return {k: p.default for k, p in parameters.items() if not (k in PARTS and p.default is None)}
 
 
 def _number(method: str, name: str, value: Any) -> float | Each | Any:

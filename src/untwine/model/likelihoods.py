@@ -218,7 +218,7 @@ def overlap(likelihood: str | Likelihood, radius: int = 31, weight: Any = 63.0**
     return Overlap(named(likelihood), radius, value, kernel)
 
 
-_NAMED = {
+NAMED = {
     "bernoulli": bernoulli,
     "squared_error": squared_error,
     "gaussian": gaussian,
@@ -237,7 +237,7 @@ def named(likelihood: Any) -> Likelihood:
     Gaussian(scale=0.1, learned=False)
     """
     if isinstance(likelihood, str):
-        return naming.read("likelihood", likelihood, _NAMED)
+        return naming.read("likelihood", likelihood, NAMED)
     if not isinstance(likelihood, Likelihood):
         raise UntwineError(f"a likelihood is named by a text, or is a Likelihood; {likelihood!r} is neither")
     return likelihood

@@ -282,7 +282,7 @@ isotropic_normal = IsotropicNormal()
 full_normal = FullNormal()
 deterministic = Deterministic()
 
-_NAMED = {
+NAMED = {
     "diagonal_normal": diagonal_normal,
     "isotropic_normal": isotropic_normal,
     "full_normal": full_normal,
@@ -297,7 +297,7 @@ def named(posterior: Any) -> Posterior:
     FullNormal()
     """
     if isinstance(posterior, str):
-        return naming.read("posterior", posterior, _NAMED)
+        return naming.read("posterior", posterior, NAMED)
     if not isinstance(posterior, Posterior):
         raise UntwineError(f"a posterior is named by a text, or is a Posterior; {posterior!r} is neither")
     return posterior

@@ -440,7 +440,7 @@ def given(distribution: D.Distribution) -> Prior:
 
 standard_normal = StandardNormal()
 
-_NAMED = {
+NAMED = {
     "standard_normal": standard_normal,
     "anisotropic_normal": anisotropic_normal,
     "student_t": student_t,
@@ -463,4 +463,4 @@ def named(prior: Any) -> Prior:
         return given(prior)
     if not isinstance(prior, str):
         raise UntwineError(f"a prior is a name such as 'sparse(gamma=0.8)', a prior or a distribution, not {prior!r}")
-    return naming.read("prior", prior, _NAMED)
+    return naming.read("prior", prior, NAMED)

@@ -67,7 +67,7 @@ def distance(penalty: Penalty, target: Number) -> Penalty:
 
 
 def capacity(maximum: Number = 25.0, steps: int = 100_000) -> Penalty:
-    """|KL - C| with a capacity C that rises from 0 to `maximum` nats over `steps` (Burgess et al. 2018, Eq. 8).
+    """|KL - C| with a capacity C that rises from 0 to `maximum` nats over `steps` (Burgess et al. 2018).
 
     >>> capacity(25.0, 100).term.target([0, 50, 200])
     array([ 0. , 12.5, 25. ])

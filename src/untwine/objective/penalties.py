@@ -37,7 +37,7 @@ WATCHABLE: dict[str, Penalty] = {
 }
 
 # Divergences of the aggregate posterior from what it should be: D(q(z), p(z)) of mathieu2019, Eq. 7.
-_DIVERGENCES: dict[str, Penalty | Callable[..., Penalty]] = {
+DIVERGENCES: dict[str, Penalty | Callable[..., Penalty]] = {
     "mmd": mmd,
     "kl_prior_aggregate": kl_prior_aggregate,
     "kl_aggregate_prior": kl_aggregate_prior,
@@ -66,10 +66,11 @@ def named(divergence: str | Penalty) -> Penalty:
         return divergence
     if not isinstance(divergence, str):
         raise UntwineError(f"a divergence is a name such as 'mmd' or a Penalty, not {divergence!r}")
-    return naming.read("divergence", divergence, _DIVERGENCES)
+    return naming.read("divergence", divergence, DIVERGENCES)
 
 
 __all__ = [
+    "DIVERGENCES",
     "WATCHABLE",
     "adversarial_total_correlation",
     "capacity",
