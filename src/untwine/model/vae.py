@@ -13,7 +13,7 @@ from untwine.model.jacobian import jacobian
 from untwine.model.likelihoods import Likelihood
 from untwine.model.networks import Network
 from untwine.model.posteriors import Posterior, Q
-from untwine.model.priors import Prior
+from untwine.model.given import Prior
 
 
 class VAE(nn.Module):
