@@ -16,9 +16,9 @@ from torch import distributions as D
 
 import untwine as uw
 from untwine.errors import UntwineError
+from untwine.model.given import Given
 from untwine.model.info import Info
 from untwine.model.priors import (
-    Given,
     Prior,
     anisotropic_normal,
     generalised_normal,

@@ -18,11 +18,11 @@ from torch import Tensor, nn
 from torch import distributions as D
 
 from untwine.errors import UntwineError
+from untwine.model.given import Prior, given
 from untwine.model.info import Info
 from untwine.model.jacobian import Trace, trace
 from untwine.model.likelihoods import Likelihood
 from untwine.model.posteriors import Posterior, Q
-from untwine.model.given import Prior, given
 from untwine.model.vae import VAE
 from untwine.objective.schedules import Constant, Number, Schedule, product, schedule
 from untwine.parts import is_part, leaves, part, rebuild
