@@ -17,7 +17,7 @@ from torch import distributions as D
 
 import untwine as uw
 from untwine.errors import UntwineError
-from untwine.model import posteriors, priors
+from untwine.model import given, posteriors, priors
 from untwine.model.info import Info
 from untwine.model.priors import Prior, PriorModule
 from untwine.parts import Each, from_json, is_part, part, resolve, structure, to_json
@@ -86,9 +86,9 @@ def sobol(count: int, n: int) -> Tensor:
 
 def test_none_is_missing():
     assert {case[0] for case in CASES.values()} == OFFERED and len(OFFERED) >= 8
-    assert {type(make(name)) for name in CASES} == {
-        value for value in vars(priors).values() if isinstance(value, type) and issubclass(value, Prior)
-    } - {Prior}
+    everything = [*vars(priors).values(), *vars(given).values()]
+    parts = {value for value in everything if isinstance(value, type) and issubclass(value, Prior)}
+    assert {type(make(name)) for name in CASES} == parts - {Prior}
 
 
 @pytest.mark.parametrize("name", CASES)
