@@ -98,9 +98,9 @@ def test_what_is_read(text, expected):
     [
         ("dit", "unknown shape 'dit'; did you mean 'dot'?"),
         ("round-dat", "unknown shape 'round-dat'; did you mean 'round-dot'?"),
-        ("round_dat(1)", "unknown shape 'round_dat'; did you mean 'round_dot'?"),
+        ("round_dat(1)", "unknown shape 'round-dat'; did you mean 'round-dot'?"),
         ("grid(round-dat())", "unknown shape 'round-dat'; did you mean 'round-dot'?"),
-        ("zzz", "unknown shape 'zzz'; known: broken, dot, grid, heap, red, round_dot"),
+        ("zzz", "unknown shape 'zzz'; known: broken, dot, grid, heap, red, round-dot"),
         ("dot(1)", "shape 'dot' takes no arguments"),
         ("dot(size=1)", "shape 'dot' takes no arguments"),
         ("round-dot(sise=1)", "unknown argument of shape 'round-dot': 'sise'; did you mean 'size'?"),

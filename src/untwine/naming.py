@@ -83,8 +83,7 @@ class _Reader:
         """Look a name up, and call what it stands for if that is a function."""
         written = _short(self.segment(node), 80)
         if node.id not in self.table:
-            hyphens = "-" in written
-            raise unknown(self.kind, written, (n.replace("_", "-") if hyphens else n for n in self.table))
+            raise unknown(self.kind, written.replace("_", "-"), (n.replace("_", "-") for n in self.table))
         entry = self.table[node.id]
         if not _makes(entry):
             if args or keywords:
@@ -101,6 +100,8 @@ class _Reader:
                 bound.arguments[name] = self.segment(given)  # a text, even where a part has the same name
             else:
                 bound.arguments[name] = self.value(given, depth)
+            if isinstance(parameter.default, bool) and not isinstance(bound.arguments[name], bool):
+                raise UntwineError(f"{name} of {self.kind} {written!r} is true or false, not {self.segment(given)}")
         try:
             return entry(*bound.args, **bound.kwargs)
         except (TypeError, ValueError, OverflowError) as error:

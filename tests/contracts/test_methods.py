@@ -1,7 +1,7 @@
 """What every method must keep to: above all its own equation, written out here in plain torch.
 
 A new method needs a line in the table: a function that computes its loss from the encoder's and the decoder's
-raw outputs, with nothing of Untwine's.
+raw outputs, with nothing of Untwine's but samples of a prior that torch cannot draw from uniforms.
 """
 
 from __future__ import annotations
@@ -184,14 +184,19 @@ def dip_loss(aggregate: bool, default: float) -> Callable[..., Tensor]:
     return loss
 
 
-def discrepancy(z: Tensor, p: Tensor, kernel: str, per_dimension: bool = False) -> Tensor:
+SCALES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+
+
+def discrepancy(
+    z: Tensor, p: Tensor, kernel: str, scales: tuple[float, ...] = SCALES, per_dimension: bool = False
+) -> Tensor:
     """The U-statistic of the squared MMD, by loops."""
     if per_dimension:
-        return sum(discrepancy(z[:, k : k + 1], p[:, k : k + 1], kernel) for k in range(z.shape[1]))  # type: ignore[return-value]
+        return sum(discrepancy(z[:, k : k + 1], p[:, k : k + 1], kernel, scales) for k in range(z.shape[1]))  # type: ignore[return-value]
 
     def k(a: Tensor, b: Tensor) -> Tensor:
         d = ((a - b) ** 2).sum()
-        constants = [2 * len(a) * s for s in (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)]
+        constants = [2 * len(a) * s for s in scales]
         return sum(c / (c + d) if kernel == "imq" else torch.exp(-d / c) for c in constants)  # type: ignore[return-value]
 
     n = len(z)
@@ -202,12 +207,12 @@ def discrepancy(z: Tensor, p: Tensor, kernel: str, per_dimension: bool = False) 
 
 def info(plain: Plain, alpha: float = 0.0, lam: float = 1000.0, **_: Any) -> Tensor:
     p = D.Normal(0.0, 1.0).icdf(plain.batch.noise["prior"])
-    return elbo(plain, 1 - alpha) + (alpha + lam - 1) * discrepancy(plain.z(), p, "rbf")
+    return elbo(plain, 1 - alpha) + (alpha + lam - 1) * discrepancy(plain.z(), p, "rbf", (0.5,))
 
 
 def wasserstein(plain: Plain, lam: float = 10.0, **_: Any) -> Tensor:
     z, p = plain.encode(plain.x), D.Normal(0.0, 1.0).icdf(plain.batch.noise["prior"])
-    return plain.squares(z) + lam * discrepancy(z, p, "imq")
+    return plain.squares(z) + lam * discrepancy(z, p, "imq", (*SCALES, 10.0))
 
 
 def sparse_log_density(z: Tensor) -> Tensor:
@@ -400,8 +405,10 @@ def test_json_makes_an_equal_objective(name, equation, arguments):
     objective = uw.methods.get(name)(**arguments)
     assert from_json(json.loads(json.dumps(to_json(objective)))) == objective
     spec = objective.method
-    assert spec["name"] == name and {k: spec[k] for k in arguments} == arguments
-    rest = {key: value for key, value in json.loads(json.dumps(spec)).items() if key != "name"}
+    plain = {key: value for key, value in arguments.items() if key not in ("likelihood", "divergence")}
+    assert spec["name"] == name and {key: spec[key] for key in plain} == plain
+    written = json.loads(json.dumps({key: to_json(value) for key, value in spec.items()}))
+    rest = {key: from_json(value) for key, value in written.items() if key != "name"}
     assert uw.methods.get(name)(**rest) == objective
     assert list(rest) == list(inspect.signature(uw.methods.get(name)).parameters)
 
@@ -484,3 +491,59 @@ def test_members_under_vmap_are_members_alone(name, equation, arguments):
         assert torch.allclose(together[i], alone, rtol=1e-9)
         assert torch.allclose(rows[i], gradients(member, alone[chosen].sum()), rtol=1e-7, atol=1e-10)
     assert together.shape[1] == 2 + len(objective.penalties) + rivals
+
+
+# --- arguments --------------------------------------------------------------------------------------
+
+
+def test_parts_are_given_as_text_as_parts_and_as_distributions():
+    laplace = D.Laplace(torch.zeros(3), torch.ones(3))
+    assert uw.methods.vae(prior="laplace") == uw.methods.vae(prior=uw.priors.laplace())
+    assert uw.methods.vae(prior=laplace) == uw.methods.vae(prior=uw.priors.given(laplace))
+    run = uw.Run(method=uw.methods.vae(prior=laplace), dataset="synthetic_linear", latents=3, steps=1)
+    assert uw.Run.from_json(json.loads(json.dumps(run.to_json()))) == run
+
+
+def test_numbers_in_text_may_differ_by_member():
+    run = uw.Run(
+        method=uw.methods.vae(prior="sparse(gamma=(0.0, 0.8))", likelihood="gaussian(scale=(0.1, 1))"),
+        dataset="synthetic_linear",
+        seeds=[0, 0],
+        latents=2,
+    )
+    first, second = (member.spec["method"] for member in run.members())
+    assert (first["prior"]["gamma"], second["prior"]["gamma"]) == (0.0, 0.8)
+    assert (first["likelihood"]["scale"], second["likelihood"]["scale"]) == (0.1, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("decomposition_vae", {"divergence": "mmd(per_dimension=no)"}, "per_dimension .* is true or false, not no"),
+        ("vae", {"prior": "anisotropic-normal(learned=no)"}, "learned .* is true or false, not no"),
+        ("ada_gvae", {"repeat": "no"}, "repeat of method 'ada_gvae' must be true or false, not 'no'"),
+        ("factor_vae", {"hidden": True}, "hidden of method 'factor_vae' must be a whole number, not True"),
+        ("factor_vae", {"discriminator_lr": -1.0}, "must be positive"),
+        ("annealed_vae", {"capacity": -1.0}, "0 or more"),
+        ("info_vae", {"divergence": uw.penalties.mmd().watch()}, "only watched"),
+        ("vae", {"prior": "generalised-normal(p=100)"}, "from 0.1 to 30"),
+        ("vae", {"prior": 3}, "a prior is a name"),
+    ],
+    ids=str,
+)
+def test_what_an_argument_cannot_be(name, arguments, message):
+    with pytest.raises(UntwineError, match=message):
+        uw.methods.get(name)(**arguments)
+
+
+@pytest.mark.parametrize("name", ["a/b", "a.b", "kl_adversary", "loss", "part"])
+def test_names_that_a_penalty_cannot_have(name):
+    with pytest.raises(UntwineError, match="a penalty cannot be called"):
+        uw.methods.vae().replace(penalties={name: 1.0 * uw.penalties.kl})
+
+
+def test_another_estimate_of_a_term_can_be_watched():
+    watching = uw.methods.factor_vae(hidden=4).watching({"total_correlation": uw.penalties.total_correlation()})
+    assert list(watching.penalties) == ["kl", "total_correlation", "watched_total_correlation"]
+    with pytest.raises(UntwineError, match="in the log already"):
+        uw.methods.vae().watching({"kl": uw.penalties.kl})

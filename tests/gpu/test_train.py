@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import untwine as uw
-from untwine.train.batches import Batches, Table
-from untwine.train.pack import Pack
+from untwine.train.batches import Table
+from untwine.train.pack import Pack, batches
 from untwine.train.progress import Reporter
 
 pytestmark = [
@@ -54,9 +54,8 @@ def test_a_step_agrees_with_the_cpu(name: str) -> None:
     for device in (torch.device("cpu"), torch.device("cuda")):
         pack = Pack(run.members(), run.info(), device)
         table = Table(run.make_dataset(), device)
-        needs, pairing = pack.needs, pack.objective.pairing
-        batches = Batches(table, run.members(), pack.info, needs.noise, 16, "iid", pairing, needs.second)
-        inputs, weights = next(iter(batches(9, 10))), tuple(w[0] for w in pack.weights(np.arange(9, 10)))
+        inputs = next(iter(batches(pack, table, 16, "iid")(9, 10)))
+        weights = tuple(w[0] for w in pack.weights(np.arange(9, 10)))
         with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
             terms, gradients = pack.step(inputs.x, weights, inputs.noise, second=inputs.second)
         results.append((terms.cpu(), gradients.cpu()))

@@ -218,7 +218,7 @@ def test_deterministic_is_a_point_and_refuses_what_a_point_cannot_do():
     assert values[:, deterministic.log_variances(3)].numel() == 0
     with pytest.raises(UntwineError, match="no density"):
         q.log_prob(values)
-    with pytest.raises(UntwineError, match="leave the 'kl' penalty out"):
+    with pytest.raises(UntwineError, match="ae and wae_mmd"):
         q.kl(PRIORS["standard"], values)
 
 

@@ -304,7 +304,7 @@ def test_numbers_within_lists_differ_by_member():
         (lambda: anisotropic_normal((1.0, 2.0)).build(INFO), "2 variances for 3 latents"),
         (lambda: student_t(nu=0), "nu must be positive, not 0"),
         (lambda: laplace(-1), "a scale must be positive, not -1"),
-        (lambda: generalised_normal(p=0.01), "p must be 0.1 or more, not 0.01"),
+        (lambda: generalised_normal(p=0.01), "p must be from 0.1 to 30, not 0.01"),
         (lambda: generalised_normal(scale=0), "a scale must be positive"),
         (lambda: sparse(gamma=1.5), "gamma must be from 0 to 1, not 1.5"),
         (lambda: sparse(variance=0), "a variance must be positive"),

@@ -460,3 +460,18 @@ def test_divergences_by_name():
     assert named(own) is own
     with pytest.raises(UntwineError, match="unknown divergence 'mdm'; did you mean 'mmd'"):
         named("mdm")
+
+
+def test_mmd_far_from_the_origin():
+    """Distances do not depend on where the origin is; in float32 their squares must not either."""
+    z, p = normals(40, 5).float(), normals(40, 5, seed=1).float()
+
+    def found(penalty: Penalty, shift: float) -> tuple[float, Tensor]:
+        moved = (z + shift).requires_grad_()
+        worth = value(penalty, PointQ(moved), moved, prior_sample=p + shift)
+        return worth.item(), torch.autograd.grad(worth, moved)[0]
+
+    for name in ("imq", "rbf"):
+        (near, slope), (far, slope_there) = found(mmd(name), 0.0), found(mmd(name), 3000.0)
+        assert far == pytest.approx(near, rel=2e-3, abs=2e-3)
+        assert (slope_there - slope).norm() < 5e-3 * slope.norm()

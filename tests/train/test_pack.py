@@ -15,7 +15,7 @@ from torch import nn
 import untwine as uw
 from untwine.train import checkpoint, devices, folder
 from untwine.train.batches import Batches, Table
-from untwine.train.pack import Pack
+from untwine.train.pack import Pack, batches
 
 CPU = torch.device("cpu")
 
@@ -53,7 +53,7 @@ def test_loop_and_vmap_compute_the_same_step() -> None:
     for batching in ("loop", "vmap"):
         pack = Pack(run.members(), run.info(), CPU, batching)
         table = Table(run.make_dataset(), CPU)
-        inputs = next(iter(Batches(table, run.members(), run.info(), pack.needs.noise, 4, "iid")(3, 4)))
+        inputs = next(iter(batches(pack, table, 4, "iid")(3, 4)))
         results.append(pack.step(inputs.x, tuple(w[0] for w in pack.weights(np.arange(3, 4))), inputs.noise))
     (terms, gradients), (terms2, gradients2) = results
     torch.testing.assert_close(terms, terms2, rtol=1e-5, atol=1e-5)

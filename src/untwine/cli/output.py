@@ -21,7 +21,8 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: bool =
 
     made = Table(box=box.SIMPLE, show_lines=lines, pad_edge=False)
     for i, column in enumerate(columns):
-        made.add_column(column, justify="right" if numbers and i else "left", no_wrap=numbers or not i)
+        least = max(len(row[0]) for row in rows) if rows and not i else None  # a name is never cut
+        made.add_column(column, justify="right" if numbers and i else "left", no_wrap=numbers or not i, min_width=least)
     for row in rows:
         made.add_row(*row)
     # Nobody's terminal sets the width of a file.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import untwine as uw
 from untwine.methods.registry import method
 from untwine.parts import Number
@@ -91,16 +93,16 @@ def dip_vae_ii(lambda_od: Number = 5.0, lambda_d: Number = 5.0) -> uw.Objective:
 
 @method(optimiser="adam", lr=1e-3, batch_size=100, steps=100_000, latents=10)
 def info_vae(
-    alpha: Number = 0.0, lam: Number = 1000.0, divergence: str | uw.Penalty = "mmd(kernel=rbf)"
+    alpha: Number = 0.0, lam: Number = 1000.0, divergence: Any = "mmd(kernel=rbf, scales=0.5)"
 ) -> uw.Objective:
     """E[-log p(x|z)] + (1 - alpha) KL(q(z|x) || p) + (alpha + lam - 1) D(q(z), p) (Zhao et al. 2019).
 
     Args:
         alpha: How far information between x and z is preferred: 0 is indifferent, 1 drops the KL.
         lam: Weight of the aggregate's divergence from the prior.
-        divergence: D: mmd(kernel=rbf), mmd(kernel=imq, per_dimension=true), kl-aggregate-prior, kl-prior-aggregate.
+        divergence: D, by default with the kernel exp(-d^2 / latents); mmd(kernel=imq, per_dimension=true),
+            kl-aggregate-prior, kl-prior-aggregate.
     """
-    divergence = uw.penalties.named(divergence)
     return _vae(
         kl=(1.0 - uw.constant(alpha)) * uw.penalties.kl,
         divergence=(uw.constant(alpha) + uw.constant(lam) - 1.0) * divergence,
@@ -108,16 +110,19 @@ def info_vae(
 
 
 @method(optimiser="adam", lr=1e-3, batch_size=100, steps=100_000, latents=8)
-def wae_mmd(lam: Number = 10.0, divergence: str | uw.Penalty = "mmd(kernel=imq)") -> uw.Objective:
+def wae_mmd(
+    lam: Number = 10.0, divergence: Any = "mmd(kernel=imq, scales=(0.1, 0.2, 0.5, 1, 2, 5, 10))"
+) -> uw.Objective:
     """E|x - g(h(x))|^2 + lam MMD(q(z), N(0, I)), with a deterministic encoder h (Tolstikhin et al. 2018, Eq. 4).
 
     Args:
         lam: Weight of the divergence.
-        divergence: mmd(kernel=imq), mmd(kernel=rbf), or another with a posterior that has a density.
+        divergence: By default that of the authors' code; mmd(kernel=rbf), or, with a posterior that has a density,
+            kl-aggregate-prior or kl-prior-aggregate.
     """
     return uw.Objective(
         likelihood=uw.likelihoods.squared_error,
         posterior=uw.posteriors.deterministic,
         prior=uw.priors.standard_normal,
-        penalties={"divergence": lam * uw.penalties.named(divergence)},
+        penalties={"divergence": lam * divergence},
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from untwine.errors import UntwineError, unknown
 from untwine.naming import write
-from untwine.parts import Each, number
+from untwine.parts import number
 from untwine.registry import Registry
 
 if TYPE_CHECKING:
@@ -54,13 +54,12 @@ def _register(published: dict[str, Any], function: Callable[..., Objective]) -> 
         bound.apply_defaults()
         given = bound.arguments
         for name, parameter in signature.parameters.items():
-            if isinstance(parameter.default, float):
-                given[name] = _number(function.__name__, name, given[name])
+            given[name] = _checked(function.__name__, name, given[name], parameter.default)
         objective = function(**{name: value for name, value in given.items() if name in own})
         others = {name: given[name] for name in PARTS if name not in own and given[name] is not None}
-        if others:
-            objective = objective.replace(**{name: _room(name).named(value) for name, value in others.items()})
+        objective = objective.replace(**others)
         object.__setattr__(objective, "method", {"name": function.__name__, **given})
+        object.__setattr__(objective, "published", published)
         return objective
 
     made.__signature__ = signature  # type: ignore[attr-defined]
@@ -90,7 +89,8 @@ def _documented(function: Callable[..., Any], parts: list[str]) -> str:
 def _room(kind: str) -> Any:
     import untwine as uw
 
-    return {"likelihood": uw.likelihoods, "posterior": uw.posteriors, "prior": uw.priors}[kind]
+    rooms = {"likelihood": uw.likelihoods, "posterior": uw.posteriors, "prior": uw.priors, "divergence": uw.penalties}
+    return rooms[kind]
 
 
 def own_parts(name: str) -> dict[str, str]:
@@ -111,13 +111,21 @@ def own_arguments(name: str) -> dict[str, Any]:
     return {k: p.default for k, p in parameters.items() if not (k in PARTS and p.default is None)}
 
 
-def _number(method: str, name: str, value: Any) -> float | Each | Any:
-    if callable(value):  # a schedule
+def _checked(method: str, name: str, value: Any, default: Any) -> Any:
+    """An argument as what it stands for: text that names a part as the part, numbers as floats."""
+    if name in (*PARTS, "divergence"):
+        return None if value is None else _room(name).named(value)
+    wrong = f"{name} of method {method!r} must be {{}}, not {value!r}"
+    if isinstance(default, bool) and not isinstance(value, bool):
+        raise UntwineError(wrong.format("true or false"))
+    if isinstance(default, int) and not isinstance(default, bool) and isinstance(value, bool):
+        raise UntwineError(wrong.format("a whole number"))
+    if not isinstance(default, float) or callable(value):  # a schedule
         return value
     try:
         return number(value)
     except UntwineError:
-        raise UntwineError(f"{name} of method {method!r} must be a number, not {value!r}") from None
+        raise UntwineError(wrong.format("a number")) from None
 
 
 def names() -> list[str]:

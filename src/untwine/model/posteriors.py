@@ -263,7 +263,7 @@ class PointQ(Q):
         raise UntwineError("a deterministic posterior has no entropy")
 
     def kl(self, prior: D.Distribution, z: Float[Tensor, "batch latent"] | None = None) -> Float[Tensor, " batch"]:
-        raise UntwineError("a deterministic posterior has no KL to a prior: leave the 'kl' penalty out")
+        raise UntwineError("a deterministic posterior has no KL to a prior: ae and wae_mmd are methods without one")
 
 
 @part

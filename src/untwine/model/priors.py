@@ -213,12 +213,14 @@ def generalised_normal(p: Any = 4.0, scale: Any = 1.0) -> Prior:
     """A product of p / (2 scale Gamma(1/p)) exp(-|z / scale|^p): annealing only rescales it (section 4).
 
     p = 1 is `laplace`, p = 2 a normal of variance scale^2 / 2; above that the tails are lighter than a
-    normal's, up to a box. `p` is at least 0.1, where samples are still accurate.
+    normal's, up to a box. `p` is from 0.1, where samples are still accurate, to
+    30, where densities are still finite.
 
     >>> generalised_normal(p=2, scale=2**0.5).build(Info(latents=2, shape=(5,)))().variance
     tensor([1.0000, 1.0000])
     """
-    return GeneralisedNormalPrior(_number(p, "p", lambda one: one >= 0.1, "0.1 or more"), _number(scale, "a scale"))
+    power = _number(p, "p", lambda one: 0.1 <= one <= 30, "from 0.1 to 30")
+    return GeneralisedNormalPrior(power, _number(scale, "a scale"))
 
 
 # --- mixtures ---------------------------------------------------------------------------------------

@@ -78,7 +78,11 @@ def adversarial_total_correlation(hidden: int = 1000, layers: int = 6, lr: Numbe
     for name, value in (("hidden", hidden), ("layers", layers)):
         if not (isinstance(value, int) and value >= 1):
             raise UntwineError(f"{name} must be a whole number, 1 or more, not {value!r}")
-    return Penalty(AdversarialTotalCorrelation(hidden, layers, lr if isinstance(lr, Schedule) else number(lr)))
+    rate = lr if isinstance(lr, Schedule) else number(lr)
+    for one in rate.values if isinstance(rate, Each) else (rate,):
+        if isinstance(one, float) and one <= 0:
+            raise UntwineError(f"the discriminator's learning rate must be positive, not {one}")
+    return Penalty(AdversarialTotalCorrelation(hidden, layers, rate))
 
 
 __all__ = ["adversarial_total_correlation"]

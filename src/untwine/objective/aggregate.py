@@ -63,6 +63,9 @@ class TotalCorrelation(Term):
 
     estimator: str = "weighted"
 
+    def needs(self, info: Info) -> Needs:
+        return Needs(examples=2 if self.estimator == "stratified" else 1)
+
     def value(self, passed: Pass) -> Float[Tensor, ""]:
         weights = _log_weights(passed, self.estimator)
         joint = (passed.q.log_matrix(passed.z) + weights).logsumexp(1)
@@ -89,6 +92,9 @@ class KLAggregatePrior(Term):
     """KL(q(z) || p(z)) at the samples z."""
 
     estimator: str = "mixture"
+
+    def needs(self, info: Info) -> Needs:
+        return Needs(examples=2 if self.estimator == "stratified" else 1)
 
     def value(self, passed: Pass) -> Float[Tensor, ""]:
         weights = _log_weights(passed, self.estimator)
@@ -145,6 +151,12 @@ _KERNELS: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], Callable[[Tensor, 
 }
 
 
+def _around(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Both around the mean of one: distances are the same, and squares do not swallow them far from the origin."""
+    centre = a.mean(0)
+    return a - centre, b - centre
+
+
 def _squared_distances(a: Float[Tensor, "n latent"], b: Float[Tensor, "m latent"]) -> Float[Tensor, "n m"]:
     squares = a.square().sum(1)[:, None] + b.square().sum(1)
     return (squares - 2 * a @ b.T).clamp_min(0)  # no [n, m, latent] of differences; rounding may pass 0
@@ -169,7 +181,7 @@ class _KernelSum(torch.autograd.Function):
     @staticmethod
     def forward(kernel: str, per_dimension: bool, a: Tensor, b: Tensor, constants: Tensor) -> Tensor:
         value = _KERNELS[kernel][0]
-        distances = (a[:, None] - b).square() if per_dimension else _squared_distances(a, b)
+        distances = (a[:, None] - b).square() if per_dimension else _squared_distances(*_around(a, b))
         return torch.stack([value(distances, constant).sum() for constant in constants]).sum()
 
     @staticmethod
@@ -186,6 +198,7 @@ class _KernelSum(torch.autograd.Function):
             pull = _slopes(slope, differences.square(), constants).mul_(differences)
             to_a, to_b = pull.sum(1), -pull.sum(0)
         else:
+            a, b = _around(a, b)
             slopes = _slopes(slope, _squared_distances(a, b), constants)
             to_a = slopes.sum(1)[:, None] * a - slopes @ b
             to_b = slopes.sum(0)[:, None] * b - slopes.T @ a
@@ -205,7 +218,7 @@ class MMD(Term):
     per_dimension: bool = False
 
     def needs(self, info: Info) -> Needs:
-        return Needs(prior=True)
+        return Needs(prior=True, examples=2)
 
     def value(self, passed: Pass) -> Float[Tensor, ""]:
         z, p = passed.z, _prior_sample(passed).to(passed.z)

@@ -48,7 +48,8 @@ class Needs:
     `noise` is random numbers for each example, by name: `"uniform"` or `"normal"`, and their shape.
     `jacobian` says that tangents go through the decoder, which must then have right Jacobians. `prior`
     asks for a sample of the prior for each example, `second` for posterior samples of another, independent
-    batch, `adversaries` for models that play against the penalty, by name.
+    batch, `adversaries` for models that play against the penalty, by name. `examples` is the least that a batch
+    must have: a shorter one, left over at the end of an epoch, is passed over.
     """
 
     noise: Mapping[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
@@ -56,6 +57,7 @@ class Needs:
     prior: bool = False
     second: bool = False
     adversaries: Mapping[str, Adversary] = field(default_factory=dict)
+    examples: int = 1
 
 
 @dataclass(frozen=True)
@@ -179,7 +181,8 @@ def _gather(penalties: Mapping[str, Penalty], info: Info) -> Needs:
     def some(field: str) -> bool:
         return any(getattr(one, field) for one in needs.values())
 
-    return Needs(under("noise"), some("jacobian"), some("prior"), some("second"), under("adversaries"))
+    examples = max((one.examples for one in needs.values()), default=1)
+    return Needs(under("noise"), some("jacobian"), some("prior"), some("second"), under("adversaries"), examples)
 
 
 def is_leaf(value: Any) -> bool:
@@ -220,6 +223,8 @@ class Objective:
                 raise UntwineError(f"penalty {name!r} must be a Penalty such as 4.0 * penalties.kl, not {penalty!r}")
             if name in ("loss", "reconstruction"):
                 raise UntwineError(f"a penalty cannot be called {name!r}: the log has a term of that name")
+            if "/" in name or "." in name or name.endswith("_adversary"):
+                raise UntwineError(f"a penalty cannot be called {name!r}: /, . and _adversary mean something in names")
             if name in ("part", "each"):
                 raise UntwineError(f"a penalty cannot be called {name!r}: the word has a meaning in a spec")
 
@@ -239,15 +244,21 @@ class Objective:
 
     def replace(self, **parts: Any) -> Objective:
         """The same objective with other parts: `vae().replace(prior=uw.priors.laplace())`."""
-        return dataclasses.replace(self, **parts)
+        made = dataclasses.replace(self, **parts)
+        if hasattr(self, "published"):  # the settings of a run do not depend on the parts
+            object.__setattr__(made, "published", self.published)  # type: ignore[attr-defined]
+        return made
 
     def watching(self, names: Mapping[str, Penalty]) -> Objective:
-        """The same objective with further terms in the log."""
-        clash = set(names) & set(self.penalties)
+        """The same objective with further terms in the log; another estimate of one that is there is `watched_NAME`."""
+        clash = [name for name, penalty in names.items() if name in self.penalties and self._has(name, penalty)]
         if clash:
             raise UntwineError(f"the terms {sorted(clash)} are in the log already")
-        more = {name: penalty.watch() for name, penalty in names.items()}
+        more = {f"watched_{n}" if n in self.penalties else n: penalty.watch() for n, penalty in names.items()}
         return self.replace(penalties={**self.penalties, **more})
+
+    def _has(self, name: str, penalty: Penalty) -> bool:
+        return self.penalties[name].term == penalty.term
 
 
 def evaluate(
@@ -264,7 +275,7 @@ def evaluate(
 
     The weights in `penalties` are numbers or scalar tensors here (see `at_step`). `noise["posterior"]`
     holds standard normals `[batch, latent]`; other entries are what the penalties asked for. With a pairing
-    the batch is examples followed by their partners. What an adversary minimises is `NAME_adversary`; the
+    both batches are examples followed by their partners. What an adversary minimises is `NAME_adversary`; the
     gradients of it and of `loss` have nothing in common.
     """
     q = vae.posterior(x)
@@ -275,7 +286,8 @@ def evaluate(
     other = None
     if second is not None:
         with torch.no_grad():
-            other = vae.posterior(second).sample(noise["second"][: len(second)])
+            others = vae.posterior(second) if pairing is None else pairing.merge(vae.posterior(second))
+            other = others.sample(noise["second"])
     passed = Pass(
         x=x,
         q=q,

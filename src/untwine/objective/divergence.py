@@ -9,7 +9,7 @@ from untwine.errors import UntwineError
 from untwine.model.info import Info
 from untwine.objective.core import Needs, Pass, Penalty, Term
 from untwine.objective.schedules import Number, Schedule, ramp, schedule
-from untwine.parts import part
+from untwine.parts import Each, part
 
 
 @part
@@ -72,7 +72,11 @@ def capacity(maximum: Number = 25.0, steps: int = 100_000) -> Penalty:
     >>> capacity(25.0, 100).term.target([0, 50, 200])
     array([ 0. , 12.5, 25. ])
     """
-    return distance(kl, ramp(maximum, steps))
+    target = ramp(maximum, steps)
+    for one in maximum.values if isinstance(maximum, Each) else (maximum,):
+        if isinstance(one, int | float) and one < 0:
+            raise UntwineError(f"a capacity in nats is 0 or more, not {one}")
+    return distance(kl, target)
 
 
 __all__ = ["capacity", "distance", "entropy", "kl"]

@@ -32,8 +32,8 @@ WATCHABLE: dict[str, Penalty] = {
     "kl": kl,
     "entropy": entropy,
     "total_correlation": total_correlation("stratified"),  # the weighted one is off by a constant
-    "mean_covariance": covariance("mean"),
-    "aggregate_covariance": covariance("aggregate"),
+    "mean_covariance": covariance("mean", "off_diagonal"),
+    "aggregate_variance": covariance("aggregate", "diagonal"),
 }
 
 # Divergences of the aggregate posterior from what it should be: D(q(z), p(z)) of mathieu2019, Eq. 7.
@@ -63,6 +63,8 @@ def named(divergence: str | Penalty) -> Penalty:
     True
     """
     if isinstance(divergence, Penalty):
+        if divergence.watched:
+            raise UntwineError("a divergence that is only watched would have no effect: leave .watch() out")
         return divergence
     if not isinstance(divergence, str):
         raise UntwineError(f"a divergence is a name such as 'mmd' or a Penalty, not {divergence!r}")

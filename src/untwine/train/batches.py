@@ -106,6 +106,7 @@ class Batches:
         sampling: str,
         pairing: Pairing | None = None,
         second: bool = False,
+        fewest: int = 1,
     ):
         self.table, self.info, self.size, self.sampling = table, info, batch_size, sampling
         self.pairing, self.second = pairing, second
@@ -117,7 +118,8 @@ class Batches:
         self.sizes = torch.ones(0)
         if pairing is not None:
             self.sizes = torch.tensor(factors_to_pair(table.dataset).sizes, device=self.home)
-        self.epoch = -(-info.data_size // batch_size)  # steps in an epoch
+        whole, rest = divmod(info.data_size, batch_size)
+        self.epoch = max(1, whole + (rest >= fewest))  # steps in an epoch; of a rest that is too short, none
         wide = sum(math.prod(shape) for _, shape in self.noise.values())
         self.block = max(1, min(64, _BLOCK_BYTES // (8 * len(members) * self.examples * max(wide, 1))))
         self._orders: dict[str, tuple[int, Tensor]] = {}
@@ -145,24 +147,29 @@ class Batches:
         return noise
 
     def _sources(self, steps: Tensor) -> list[tuple[Tensor, ...]]:
-        """For each step all that its examples are made from: numbers, of a second batch, uniforms for partners."""
-        columns: list[Sequence[Tensor]] = [self.numbers(steps)]
-        if self.second:
-            columns.append(self.numbers(steps, "/second"))
-        if self.pairing is not None:
-            width = self.pairing.width(len(self.sizes))
-            uniforms = streams.uniform(self.seeds, "pairing", steps, self.size * width)
-            columns.append(list(uniforms.unflatten(-1, (self.size, width))))
+        """For each step what its batch (and the second one) are made from: numbers, and uniforms for partners."""
+        columns: list[Sequence[Tensor]] = []
+        for purpose in ("", "/second") if self.second else ("",):
+            columns.append(self.numbers(steps, purpose))
+            if self.pairing is not None:
+                width = self.pairing.width(len(self.sizes))
+                uniforms = streams.uniform(self.seeds, f"pairing{purpose}", steps, self.size * width)
+                columns.append(list(uniforms.unflatten(-1, (self.size, width))))
         return list(zip(*columns, strict=True))
 
-    def _examples(self, numbers: Tensor, *rest: Tensor) -> tuple[Tensor, Tensor | None]:
-        """The examples of one step (then their partners), and of its second batch."""
-        x, second = self.table(numbers), self.table(rest[0]) if self.second else None
-        if self.pairing is not None:
-            uniforms = rest[-1][:, : numbers.shape[1]]
-            partners = self.pairing.draw(self.table.factors(numbers), uniforms, self.sizes)
-            x = torch.cat((x, self.table.observe(partners)), 1)
-        return x, second
+    def _examples(self, *sources: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The examples of one step, and of its second batch."""
+        if self.pairing is None:
+            batches = [self.table(numbers) for numbers in sources]
+        else:
+            batches = [self._pairs(*both) for both in zip(sources[::2], sources[1::2], strict=True)]
+        return batches[0], batches[1] if self.second else None
+
+    def _pairs(self, numbers: Tensor, uniforms: Tensor) -> Tensor:
+        """Examples, and then their partners."""
+        assert self.pairing is not None
+        partners = self.pairing.draw(self.table.factors(numbers), uniforms[:, : numbers.shape[1]], self.sizes)
+        return torch.cat((self.table(numbers), self.table.observe(partners)), 1)
 
     def __call__(self, first: int, last: int) -> Iterator[Inputs]:
         """Inputs of the steps [first, last); what is not on the device is made one step ahead."""

@@ -71,6 +71,8 @@ class Ensemble:
         """One member as a plain module, with its own copy of the weights."""
         made = copy.deepcopy(self._stack.template).cpu()
         made.load_state_dict(self._stack.state(i))
+        for name, buffer in made.named_buffers():  # numbers that a spec has, and a state dict does not
+            buffer.copy_(self._stack.buffers[name][i])
         return made.eval()
 
     def _map(self, function: Any, x: Tensor, batch: int) -> Tensor:

@@ -24,12 +24,12 @@ from untwine.objective.core import is_leaf
 from untwine.objective.schedules import schedule
 from untwine.parts import leaves
 from untwine.train import checkpoint
-from untwine.train.batches import Batches, Table, scaled
+from untwine.train.batches import Table, scaled
 from untwine.train.devices import check_precision, exact, pick_device
 from untwine.train.ensemble import Ensemble, gather
 from untwine.train.folder import Folder, how_to_resume, locked, split, stored
 from untwine.train.optimisers import make as make_optimiser
-from untwine.train.pack import Pack
+from untwine.train.pack import Pack, batches
 from untwine.train.progress import Reporter, report
 from untwine.train.run import Member, Run
 
@@ -70,8 +70,7 @@ class Trainer:
         self.pack = pack = Pack(members, run.info(), device, batching)
         self.run = run
         self.optimisers = [make_optimiser(group.optimiser) for group in pack.groups]
-        noise, pairing, second = pack.needs.noise, pack.objective.pairing, pack.needs.second
-        self.batches = Batches(table, members, pack.info, noise, run.batch_size, run.sampling, pairing, second)
+        self.batches = batches(pack, table, run.batch_size, run.sampling)
         parameters, count = pack.parameters, len(members)
         buffers: dict[str, Tensor] = {}
         for group, optimiser in zip(pack.groups, self.optimisers, strict=True):
@@ -120,7 +119,8 @@ class Trainer:
             pieces.append(piece)
             buffers |= {group.name + name: value for name, value in changed.items()}
         new = pieces[0] if len(pieces) == 1 else torch.cat(pieces, 1)
-        finite = terms[:, 0].isfinite() & gradients.isfinite().all(1) & new.isfinite().all(1)
+        # Adam squares gradients: larger ones would overflow there, and the parameters never move again.
+        finite = terms[:, 0].isfinite() & (gradients.abs().amax(1) < 1e18) & new.isfinite().all(1)
         state.died = torch.where(state.alive & ~finite, step, state.died)
         state.alive = alive = state.alive & finite
         # A dead member keeps its last finite values; `where`, since a product with zero keeps a NaN.
@@ -303,12 +303,7 @@ def check(run: Run) -> None:
     if not torch.equal(before, torch.get_rng_state()):
         torch.set_rng_state(before)
         raise UntwineError("the network draws from torch's global generator: a member would depend on its company")
-    needs, pairing = pack.needs, pack.objective.pairing
-    batches = Batches(
-        *(Table(dataset, cpu, resident=False), pack.members, pack.info, needs.noise),
-        *(min(run.batch_size, 4), "iid", pairing, needs.second),
-    )
-    inputs = next(iter(batches(0, 1)))
+    inputs = next(iter(batches(pack, Table(dataset, cpu, resident=False), min(run.batch_size, 4), "iid")(0, 1)))
     pack.step(inputs.x, tuple(w[0] for w in pack.weights(np.arange(1))), inputs.noise, True, None, inputs.second)
     likelihood, low, high = pack.objective.likelihood, few.min().item(), few.max().item()
     least, most = likelihood.domain

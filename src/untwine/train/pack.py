@@ -30,6 +30,7 @@ from untwine.model.vae import VAE, create
 from untwine.objective.core import Objective, Penalty, evaluate, is_leaf
 from untwine.objective.schedules import Schedule, schedule
 from untwine.parts import leaves, rebuild, structure, to_json
+from untwine.train.batches import Batches, Table
 from untwine.train.run import Member, learning_rate, objective
 
 
@@ -291,6 +292,12 @@ class Pack(Stack):
 
         outs, rows = zip(*self.each(one), strict=True)
         return torch.stack(outs), torch.stack(rows)
+
+
+def batches(pack: Pack, table: Table, size: int, sampling: str) -> Batches:
+    """The inputs that a pack's objective asks for."""
+    needs, pairing = pack.needs, pack.objective.pairing
+    return Batches(table, pack.members, pack.info, needs.noise, size, sampling, pairing, needs.second, needs.examples)
 
 
 def _laid_out(weight: Tensor) -> Tensor:

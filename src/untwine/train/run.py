@@ -135,8 +135,10 @@ class Run:
             object.__setattr__(self, name, value)
 
         put("_dataset", self.dataset if isinstance(self.dataset, Dataset) else None)
+        published = getattr(self.method, "published", None)
         put("method", _method(self.method))
-        published = _published(self.method)
+        if published is None:
+            published = _published(self.method)
         for name, value in (DEFAULTS | published).items():
             if name in DEFAULTS and getattr(self, name) is None:
                 put(name, value)
