@@ -6,6 +6,7 @@ python docs/tables.py --check  # exit 1 if it is out of date
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import re
 import sys
@@ -36,6 +37,10 @@ def arguments(function: Callable[..., Any], leave_out: Iterable[str] = ()) -> st
     return ", ".join(f"`{one}`" for one in shown)
 
 
+def settings(term: uw.Term) -> str:
+    return ", ".join(f"`{field.name}={getattr(term, field.name)!r}`" for field in dataclasses.fields(term))  # type: ignore[arg-type]
+
+
 def parts() -> list[tuple[str, ...]]:
     """Everything that has a name in text, by kind."""
     rooms = {
@@ -64,13 +69,13 @@ def tables() -> dict[str, str]:
     ]
     nets = [(f"`{n}`", sentence(networks[n]), arguments(networks[n])) for n in networks.names()]
     data = [(f"`{n}`", sentence(datasets[n]), arguments(datasets[n])) for n in datasets.names()]
-    terms = [(f"`{n}`", sentence(type(p.term))) for n, p in sorted(penalties.WATCHABLE.items())]
+    terms = [(f"`{n}`", sentence(type(p.term)), settings(p.term)) for n, p in sorted(penalties.WATCHABLE.items())]
     return {
         "methods": table(("method", "loss", "arguments"), methods),
         "parts": table(("kind", "name", "what it is", "arguments"), parts()),
         "datasets": table(("dataset", "what it is", "arguments"), data),
         "networks": table(("network", "what it is", "arguments"), nets),
-        "terms": table(("term", "what it measures"), terms),
+        "terms": table(("term", "what it measures", "with"), terms),
     }
 
 

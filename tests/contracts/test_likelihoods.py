@@ -43,7 +43,7 @@ def example(shape: tuple[int, ...]) -> tuple[Tensor, Tensor]:
 
 
 def test_the_table_is_complete():
-    assert sorted(likelihoods._NAMED) == sorted([*TABLE, *OTHERS])
+    assert sorted(likelihoods.NAMED) == sorted([*TABLE, *OTHERS])
 
 
 @pytest.mark.parametrize("shape", SHAPES)

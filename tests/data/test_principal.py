@@ -55,13 +55,13 @@ def test_pictures_are_seen_as_the_network_sees_them():
 def test_many_directions_are_found_one_after_the_other(monkeypatch):
     """Both ways give the same, and again the same when repeated."""
     dots = uw.datasets.three_dots(size=40, examples=1_300)
-    rows, floor = module._centred(dots)
+    rows, floor = module._centred(dots, ())
     assert rows.dtype == np.float32 and rows.shape == (1_300, 1_600)
     few = module._leading(rows, floor, 10)
     assert few == module._leading(rows, floor, 10)
     assert few == pytest.approx(expected(dots.examples() / 255, 10), rel=1e-4)
     monkeypatch.setattr(module, "_DENSE", 2_000)
-    assert module._leading(*module._centred(dots), 10) == pytest.approx(few, rel=1e-4)
+    assert module._leading(*module._centred(dots, ()), 10) == pytest.approx(few, rel=1e-4)
 
 
 def test_of_few_directions_among_many():

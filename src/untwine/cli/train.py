@@ -26,6 +26,7 @@ RUN = {
     "sampling": "iid (with replacement) or epochs (reshuffled)",
     "clip": "the largest norm of a gradient; longer ones are cut",
     "precision": "float32 or bfloat16",
+    "standardise": "whether a network sees images less their mean, over their standard deviation, by channel",
     "log_every": "steps between two lines of the log",
     "watch": "further terms for the log, such as jacobian-l1",
 }

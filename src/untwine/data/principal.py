@@ -7,7 +7,7 @@ import weakref
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 
 from untwine.data.dataset import Dataset
 from untwine.errors import UntwineError
@@ -15,11 +15,22 @@ from untwine.streams import np_bits, np_uniform
 
 MOST = 5_000  # examples
 _DENSE = 1_000  # directions, up to which all of them are found at once
-_known: weakref.WeakKeyDictionary[Dataset, dict[int, tuple[float, ...]]] = weakref.WeakKeyDictionary()
+_Key = tuple[int, tuple[float, ...]]
+_known: weakref.WeakKeyDictionary[Dataset, dict[_Key, tuple[float, ...]]] = weakref.WeakKeyDictionary()
 
 
-def principal(dataset: Dataset, count: int) -> tuple[float, ...]:
+def chosen(dataset: Dataset, most: int) -> Int64[np.ndarray, " n"]:
+    """The numbers of all examples, or of `most` of them that are always the same."""
+    numbers = np.arange(len(dataset))
+    if len(numbers) > most:  # the smallest of as many random words
+        numbers = np.sort(np.argsort(np_bits(0, "principal components", len(dataset)), kind="stable")[:most])
+    return numbers
+
+
+def principal(dataset: Dataset, count: int, std: tuple[float, ...] = ()) -> tuple[float, ...]:
     """The `count` largest eigenvalues of the covariance of the examples, as a network sees them (uint8 / 255).
+
+    Channels are divided by `std` where it is given, as standardised images are.
 
     From all examples, or 5,000 of them that are always the same; found once for a dataset.
 
@@ -29,24 +40,24 @@ def principal(dataset: Dataset, count: int) -> tuple[float, ...]:
     [4.0, 1.0]
     """
     found = _known.setdefault(dataset, {})
-    if count not in found:
-        found[count] = _leading(*_centred(dataset), count)
-    return found[count]
+    if (count, std) not in found:
+        found[count, std] = _leading(*_centred(dataset, std), count)
+    return found[count, std]
 
 
-def _centred(dataset: Dataset) -> tuple[Float[np.ndarray, "n numbers"], float]:
+def _centred(dataset: Dataset, std: tuple[float, ...]) -> tuple[Float[np.ndarray, "n numbers"], float]:
     """Examples as rows around their mean, and the variance that is but their rounding.
 
     Rows are float64, or float32 where that would take much memory.
     """
-    chosen = np.arange(len(dataset))
-    if len(chosen) > MOST:  # the smallest of as many random words
-        chosen = np.sort(np.argsort(np_bits(0, "principal components", len(dataset)), kind="stable")[:MOST])
+    some = chosen(dataset, MOST)
     numbers = math.prod(dataset.shape)
-    rows = dataset.batch(chosen).reshape(len(chosen), numbers)
+    rows = dataset.batch(some).reshape(len(some), numbers)
     rows = rows.astype(np.float64 if min(rows.shape) <= _DENSE else np.float32)
     if dataset.dtype == np.uint8:
         rows /= 255
+    if std:
+        rows /= np.repeat(np.asarray(std, rows.dtype), numbers // len(std))
     rounding = float(np.finfo(np.float32).eps * np.abs(rows).max())  # a network sees float32
     rows -= rows.mean(0, dtype=np.float64)
     return rows, rounding**2

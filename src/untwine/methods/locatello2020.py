@@ -1,4 +1,7 @@
-"""Locatello et al. 2020: pairs of images that share some factors. Settings are michlo2023's (its appendix C)."""
+"""Locatello et al. 2020: pairs of images that share some factors. Settings are michlo2023's (its appendix C).
+
+That paper standardises its images, too: `Run(..., standardise=True)`.
+"""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from untwine import streams
 from untwine.data import Dataset, FactorSpace
+from untwine.data.standard import Standard
 from untwine.errors import UntwineError
 from untwine.model.info import Info
 from untwine.objective.core import Pairing
@@ -38,8 +39,16 @@ class Table:
     `uses` is how many examples will be asked for: a table larger than that is not worth making.
     """
 
-    def __init__(self, dataset: Dataset, device: torch.device, resident: bool | None = None, uses: int | None = None):
+    def __init__(
+        self,
+        dataset: Dataset,
+        device: torch.device,
+        resident: bool | None = None,
+        uses: int | None = None,
+        standard: Standard | None = None,
+    ):
         self.dataset, self.device = dataset, device
+        self.standard = constants(standard, device)
         if resident is None:
             resident = (uses is None or len(dataset) <= uses) and dataset.nbytes <= _room(device)
         self.rows = _on_device(dataset, device) if resident else None
@@ -52,7 +61,7 @@ class Table:
             found = self._draw(flat.to(self.device))
         else:
             found = torch.from_numpy(self.dataset.observe(flat.cpu().numpy())).to(self.device)
-        return scaled(found).unflatten(0, factors.shape[:-1])
+        return scaled(found, self.standard).unflatten(0, factors.shape[:-1])
 
     def factors(self, numbers: Tensor) -> Tensor:
         """The factors `[..., factors]` of examples."""
@@ -65,7 +74,7 @@ class Table:
             found = self.rows[numbers.flatten().to(self.device)]
         else:
             found = torch.from_numpy(self.dataset.batch(numbers.flatten().cpu().numpy())).to(self.device)
-        return scaled(found).unflatten(0, numbers.shape)
+        return scaled(found, self.standard).unflatten(0, numbers.shape)
 
 
 def _on_device(dataset: Dataset, device: torch.device) -> Tensor:
@@ -76,9 +85,15 @@ def _on_device(dataset: Dataset, device: torch.device) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(dataset.examples())).to(device)
 
 
-def scaled(x: Tensor) -> Tensor:
-    """uint8 images as float32 in [0, 1]; other arrays as float32."""
-    return x.float().div_(255.0) if x.dtype == torch.uint8 else x.float()
+def scaled(x: Tensor, standard: Tensor | None = None) -> Tensor:
+    """What a network sees: uint8 images as float32 in [0, 1], other arrays as float32; standardised if so asked."""
+    x = x.float().div_(255.0) if x.dtype == torch.uint8 else x.float()
+    return x if standard is None else (x - standard[0]) / standard[1]
+
+
+def constants(standard: Standard | None, device: torch.device) -> Tensor | None:
+    """Means and standard deviations as a tensor `[2, channels, 1, 1]`."""
+    return None if standard is None else torch.tensor(standard, device=device)[..., None, None]
 
 
 def _room(device: torch.device) -> int:

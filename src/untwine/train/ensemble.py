@@ -19,7 +19,7 @@ from untwine.errors import UntwineError
 from untwine.model.info import Info
 from untwine.model.vae import VAE
 from untwine.train import checkpoint, folder
-from untwine.train.batches import scaled
+from untwine.train.batches import constants, scaled
 from untwine.train.devices import exact, pick_device
 from untwine.train.pack import Stack, build
 from untwine.train.run import Member
@@ -41,6 +41,7 @@ class Ensemble:
                 raise UntwineError(f"the weights of {member.name} do not fit its network: {error}") from None
             models.append(model.eval())
         self._stack = Stack(models, device)
+        self._standard = constants(info.standard, device)
         self.history: list[dict[str, Any]] = []
 
     def __len__(self) -> int:
@@ -52,23 +53,25 @@ class Ensemble:
         return f"Ensemble({method}: {names}; {self.info.latents} latents, examples {list(self.info.shape)})"
 
     def encode(self, x: ArrayLike | Tensor, batch: int = 512) -> Float[Tensor, "members n latent"]:
-        """The posterior means of examples `[n, *shape]` (uint8 images, or floats as the network sees them)."""
-        return self._map(lambda vae, x: vae.encode(scaled(x)), self._examples(x), batch)
+        """The posterior means of examples `[n, *shape]`: images as uint8, or as floats in [0, 1]; other floats."""
+        return self._map(lambda vae, x: vae.encode(scaled(x, self._standard)), self._examples(x), batch)
 
     def variances(self, x: ArrayLike | Tensor, batch: int = 512) -> Float[Tensor, "members n latent"]:
         """The posterior variances of examples."""
-        return self._map(lambda vae, x: vae.posterior(scaled(x)).variance(), self._examples(x), batch)
+        return self._map(lambda vae, x: vae.posterior(scaled(x, self._standard)).variance(), self._examples(x), batch)
 
     def decode(self, z: ArrayLike | Tensor, batch: int = 512) -> Float[Tensor, "members n ..."]:
         """The mean images of codes `[n, latent]`, or `[members, n, latent]` for codes of each member."""
-        return self._map(lambda vae, z: vae.decode(z), self._codes(z), batch)
+        means = self._map(lambda vae, z: vae.decode(z), self._codes(z), batch)
+        return means if self._standard is None else means * self._standard[1].cpu() + self._standard[0].cpu()
 
     def jacobian(self, z: ArrayLike | Tensor, batch: int = 64) -> Float[Tensor, "members n latent ..."]:
         """The Jacobians of the mean image at codes, `[members, n, latent, *shape]`."""
-        return self._map(lambda vae, z: vae.jacobian(z), self._codes(z), batch)
+        columns = self._map(lambda vae, z: vae.jacobian(z), self._codes(z), batch)
+        return columns if self._standard is None else columns * self._standard[1].cpu()
 
     def member(self, i: int) -> VAE:
-        """One member as a plain module, with its own copy of the weights."""
+        """One member as a plain module, with its own copy of the weights; it sees standardised images as such."""
         made = copy.deepcopy(self._stack.template).cpu()
         made.load_state_dict(self._stack.state(i))
         for name, buffer in made.named_buffers():  # numbers that a spec has, and a state dict does not
@@ -127,7 +130,9 @@ def gather(path: Path, device: torch.device, ids: Sequence[str] | None = None) -
             states.append(checkpoint.read_tensors(path / entry["file"], entry["sha256"]))
         except (OSError, ValueError) as error:
             raise UntwineError(f"the weights of {entry['name']} cannot be used: {error}") from None
-    info = Info(done[0]["spec"]["latents"], tuple(content["shape"]), content["data_size"])
+    standard = content.get("standard")
+    standard = None if standard is None else (tuple(standard[0]), tuple(standard[1]))
+    info = Info(done[0]["spec"]["latents"], tuple(content["shape"]), content["data_size"], standard)
     ensemble = Ensemble([folder.to_member(entry) for entry in done], info, states, device)
     log = path / "log.jsonl"
     if log.exists():

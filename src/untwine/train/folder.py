@@ -157,6 +157,7 @@ class Folder:
                 "run": {**run.spec()},
                 "shape": list(info.shape),
                 "data_size": info.data_size,
+                "standard": info.standard,
                 "members": [],
                 "packs": [],
             }

@@ -24,7 +24,7 @@ from untwine.objective.core import is_leaf
 from untwine.objective.schedules import schedule
 from untwine.parts import leaves
 from untwine.train import checkpoint
-from untwine.train.batches import Table, scaled
+from untwine.train.batches import Table
 from untwine.train.devices import check_precision, exact, pick_device
 from untwine.train.ensemble import Ensemble, gather
 from untwine.train.folder import Folder, how_to_resume, locked, split, stored
@@ -188,7 +188,7 @@ def fit(
             packs = split([member.name for member in run.members()], pack_size)
         reporter = stack.enter_context(report(progress, folder.path if tensorboard and folder else None))
         uses = run.steps * run.batch_size * len(run.seeds)
-        table = Table(run.make_dataset(), made, resident, uses) if packs else None
+        table = Table(run.make_dataset(), made, resident, uses, run.info().standard) if packs else None
         trained: list[tuple[Member, dict[str, Tensor]]] = []
         history: list[dict[str, Any]] = []
         own = {member.name: member for member in run.members()}
@@ -296,14 +296,15 @@ def check(run: Run) -> None:
     """Refuse what cannot train before anything is written, and point out what is nearly always a slip."""
     dataset, cpu = run.make_dataset(), torch.device("cpu")
     pack = Pack(run.members()[:1], run.info(), cpu)
-    few = scaled(torch.from_numpy(dataset.batch(np.arange(min(len(dataset), 256)))))
+    table = Table(dataset, cpu, resident=False, standard=pack.info.standard)
+    few = table(torch.arange(min(len(dataset), 256)))
     before = torch.get_rng_state()
     with torch.no_grad():
         pack.template(few[:2])
     if not torch.equal(before, torch.get_rng_state()):
         torch.set_rng_state(before)
         raise UntwineError("the network draws from torch's global generator: a member would depend on its company")
-    inputs = next(iter(batches(pack, Table(dataset, cpu, resident=False), min(run.batch_size, 4), "iid")(0, 1)))
+    inputs = next(iter(batches(pack, table, min(run.batch_size, 4), "iid")(0, 1)))
     pack.step(inputs.x, tuple(w[0] for w in pack.weights(np.arange(1))), inputs.noise, True, None, inputs.second)
     likelihood, low, high = pack.objective.likelihood, few.min().item(), few.max().item()
     least, most = likelihood.domain

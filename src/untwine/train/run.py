@@ -13,6 +13,7 @@ from typing import Any
 from untwine import data
 from untwine.data import Dataset
 from untwine.data.principal import principal
+from untwine.data.standard import standard
 from untwine.errors import UntwineError, unknown
 from untwine.methods import methods
 from untwine.model import networks
@@ -107,7 +108,9 @@ class Run:
     `network` likewise (`"auto"` is the network that the method was published with where it takes such
     examples, else one that suits them). `seeds` has one number for each member; `data_seeds` (order of data,
     and noise) are the same unless given. `sampling` is `"iid"`, with replacement, or `"epochs"`, reshuffled,
-    whose last batch is short. `watch` adds terms to the log. What is None here is as the method was published.
+    whose last batch is short. With `standardise` a network sees images less their mean, over their standard
+    deviation, by channel (michlo2023, B.4). `watch` adds terms to the log. What is None here is as the method was
+    published.
 
     >>> run = Run(method="beta_vae", dataset="synthetic_linear", seeds=[0, 1], steps=10)
     >>> Run.from_json(run.to_json()) == run
@@ -127,6 +130,7 @@ class Run:
     sampling: Any = None
     clip: Any = None
     precision: str = "float32"
+    standardise: Any = False
     log_every: int = 100
     watch: Any = ()
 
@@ -169,6 +173,8 @@ class Run:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise UntwineError(f"{name} must be a whole number, 1 or more, not {value!r}")
+        if not isinstance(self.standardise, bool):
+            raise UntwineError(f"standardise is True or False, not {self.standardise!r}")
         for name, allowed in (("sampling", ("iid", "epochs")), ("precision", ("float32", "bfloat16"))):
             if getattr(self, name) not in allowed:
                 raise unknown(name, str(getattr(self, name)), allowed)
@@ -201,7 +207,10 @@ class Run:
 
     def info(self) -> Info:
         dataset = self.make_dataset()
-        return Info(self.latents, tuple(dataset.shape), len(dataset), functools.partial(principal, dataset))
+        constants = standard(dataset) if self.standardise else None
+        spread = constants[1] if constants else ()
+        leading = functools.partial(principal, dataset, std=spread)
+        return Info(self.latents, tuple(dataset.shape), len(dataset), constants, leading)
 
     def members(self) -> list[Member]:
         """The members, in the order of the seeds; each has its own values of what differs by member."""
