@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -93,3 +94,23 @@ def test_what_cannot_be_standardised():
 def test_a_bernoulli_likelihood_is_not_for_them():
     with pytest.warns(UserWarning, match="Bernoulli likelihood is for data in"):
         uw.fit(run(method="vae", steps=1), device="cpu")
+
+
+@pytest.mark.parametrize("value", [5, [[0.1]], [["a"], ["b"]], {}, [[0.1] * 3, [0.0] * 3], [[0.1] * 2, [1.0] * 2]])
+def test_damaged_constants_are_named(tmp_path: Path, value):
+    uw.fit(run(steps=1), tmp_path, device="cpu")
+    file = tmp_path / "run.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"standard": value}))
+    with pytest.raises(UntwineError, match="is damaged: its 'standard'"):
+        uw.load(tmp_path, device="cpu")
+
+
+def test_seeds_of_other_images_are_refused(tmp_path: Path):
+    pictures = np.random.default_rng(0).integers(0, 255, (20, 16, 16), np.uint8)
+    np.save(tmp_path / "pictures.npy", pictures)
+    dataset = uw.datasets.images(tmp_path / "pictures.npy")
+    uw.fit(run(dataset=dataset, steps=1), tmp_path / "run", device="cpu")
+    np.save(tmp_path / "pictures.npy", pictures // 4)
+    dataset = uw.datasets.images(tmp_path / "pictures.npy")
+    with pytest.raises(UntwineError, match="another mean or standard deviation"):
+        uw.fit(run(dataset=dataset, steps=1, seeds=[0, 1, 2]), tmp_path / "run", device="cpu")

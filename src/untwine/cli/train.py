@@ -42,8 +42,11 @@ READ = {
     "data_seeds": (flags.data_seeds, False),
     "lr": (flags.numbers, False),
     "watch": (str, True),
+    "clip": (flags.decimal, False),
 }
-SUMMARY = """Numbers may have a value for each seed, as in: --beta 1,2,4 --seeds 0-2
+SUMMARY = """Numbers may have a value for each seed, as in: --{number} 1,2,4 --seeds 0-2
+
+Quote what has brackets, as in: --prior "sparse(gamma=0.8)"
 
 Name a dataset and a network to see their options here, too: --dataset three-dots --network conv --help"""
 
@@ -100,7 +103,9 @@ def _parse(method: str, args: list[str]) -> Any:
     fields.append(flags.flag("out", str, default=None, help="the folder of the run", shown=out))
     fields.append(flags.switch("json", flags.JSON))
     nested += [("run", _run_flags(defaults)), ("machine", _machine_flags())]
-    about = f"{flags.description(methods[method])}\n\n{SUMMARY}"
+    parameters = inspect.signature(methods[method]).parameters
+    number = next((name for name, p in parameters.items() if isinstance(p.default, float)), "lr")
+    about = f"{flags.description(methods[method])}\n\n{SUMMARY.format(number=flags.hyphens(number))}"
     return flags.parse(f"untwine train {flags.hyphens(method)}", about, [*fields, *nested], args)
 
 

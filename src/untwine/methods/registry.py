@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from untwine.errors import UntwineError, unknown
 from untwine.naming import write
-from untwine.parts import number
+from untwine.parts import is_part, number
 from untwine.registry import Registry
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ PARTS = {
     "sparse(gamma=0.8), anisotropic-normal(learned=true), mixture-of-normals(variance=0.03).",
 }
 
+# What a method may say about the runs with which it was published.
+SETTINGS = ("network", "optimiser", "lr", "batch_size", "steps", "latents", "sampling")
+
 
 def method(function: Callable[..., Objective] | None = None, **published: Any) -> Any:
     """Register a method. Its objective remembers its name and arguments, so that a run can be written down.
@@ -34,7 +37,8 @@ def method(function: Callable[..., Objective] | None = None, **published: Any) -
     A list where a number is the default means one value for each member of the pack. Every method also takes
     a `likelihood`, a `posterior` and a `prior`, as text or as parts, in place of its own. `published` are the
     settings of a run (`lr=1e-3`, `batch_size=256`, ...) with which the method was published: a run that does not
-    say otherwise has them. `network` there is a mapping from the size of an image, or the length of a vector.
+    say otherwise has them. `network` there is a name, or a mapping from the size of an image or the length of a
+    vector to one.
     """
     if function is None:
         return functools.partial(_register, published)
@@ -42,6 +46,9 @@ def method(function: Callable[..., Objective] | None = None, **published: Any) -
 
 
 def _register(published: dict[str, Any], function: Callable[..., Objective]) -> Callable[..., Objective]:
+    for name in published:
+        if name not in SETTINGS:
+            raise unknown("setting of a run that a method can have:", name, SETTINGS)
     signature = _with_parts(inspect.signature(function))
     own = inspect.signature(function).parameters
 
@@ -50,12 +57,17 @@ def _register(published: dict[str, Any], function: Callable[..., Objective]) -> 
         for name in kwargs:
             if name not in signature.parameters:
                 raise unknown(f"argument of method {function.__name__!r}:", name, signature.parameters)
-        bound = signature.bind(*args, **kwargs)
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise UntwineError(f"method {function.__name__!r} cannot be made: {error}") from None
         bound.apply_defaults()
         given = bound.arguments
         for name, parameter in signature.parameters.items():
             given[name] = _checked(function.__name__, name, given[name], parameter.default)
         objective = function(**{name: value for name, value in given.items() if name in own})
+        if not hasattr(objective, "penalties"):
+            raise UntwineError(f"method {function.__name__!r} must return an Objective, not {objective!r}")
         others = {name: given[name] for name in PARTS if name not in own and given[name] is not None}
         objective = objective.replace(**others)
         object.__setattr__(objective, "method", {"name": function.__name__, **given})
@@ -113,7 +125,7 @@ def own_arguments(name: str) -> dict[str, Any]:
 
 def _checked(method: str, name: str, value: Any, default: Any) -> Any:
     """An argument as what it stands for: text that names a part as the part, numbers as floats."""
-    if name in (*PARTS, "divergence"):
+    if name in (*PARTS, "divergence") and (default is None or isinstance(default, str) or is_part(default)):
         return None if value is None else _room(name).named(value)
     wrong = f"{name} of method {method!r} must be {{}}, not {value!r}"
     if isinstance(default, bool) and not isinstance(value, bool):

@@ -61,16 +61,18 @@ def build(spec: dict[str, Any]) -> Network:
         raise UntwineError(f"network {spec['name']!r} cannot be made of {arguments}: {error}") from None
 
 
-def suited(shape: tuple[int, ...], published: Mapping[tuple[int, ...], str | dict[str, Any]] | None = None) -> Network:
+def suited(shape: tuple[int, ...], published: Any = None) -> Network:
     """The default network for a shape: the paper's where it fits, else `conv`, or `mlp` where that does not.
 
     `published` has the networks, by name or as specs, with which a paper treats a dataset or method: by
-    height and width for images, by length for vectors.
+    height and width for images, by length for vectors; or it is one for all.
 
     >>> suited((3, 64, 64)).spec["name"], suited((3, 64, 64), {(64, 64): "michlo64"}).spec["name"]
     ('rhodes64', 'michlo64')
     """
-    chosen = (published or {}).get(shape[1:] if len(shape) == 3 else shape)
+    chosen: Any = published
+    if isinstance(published, Mapping) and "name" not in published:
+        chosen = published.get(shape[1:] if len(shape) == 3 else shape)
     if chosen is not None:
         return build({"name": chosen} if isinstance(chosen, str) else chosen)
     if len(shape) != 3 or shape[1] != shape[2] or not 16 <= shape[1] <= 256:

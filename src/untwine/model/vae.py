@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -23,21 +26,14 @@ class VAE(nn.Module):
         super().__init__()
         self.info = info
         self.posterior_kind = posterior
-        self.encoder, self.decoder = network.build(info, posterior.width(info.latents))
+        made = network.build(info, posterior.width(info.latents))
+        if not (isinstance(made, tuple) and len(made) == 2):
+            raise UntwineError(f"a network's builder returns an encoder and a decoder, not {made!r}")
+        self.encoder, self.decoder = made
         self.likelihood = likelihood.build(info)
         self.prior = prior.build(info)
         self.adversaries = nn.ModuleDict()  # whatever plays against a penalty while the model trains
-        for module in self.modules():
-            if isinstance(module, nn.modules.batchnorm._NormBase) and module.track_running_stats:
-                raise UntwineError(
-                    f"{type(module).__name__} keeps running statistics, which a pack of members cannot share; "
-                    "use GroupNorm instead"
-                )
-            if isinstance(module, nn.modules.dropout._DropoutNd | nn.RReLU):
-                raise UntwineError(
-                    f"{type(module).__name__} draws from a global generator: a member would depend on its company; "
-                    "leave it out"
-                )
+        refuse_state(self)
 
     def posterior(self, x: Float[Tensor, "batch ..."]) -> Q:
         """q(z | x)."""
@@ -60,6 +56,29 @@ class VAE(nn.Module):
         return self.decode(self.encode(x))
 
 
+def refuse_state(model: nn.Module) -> None:
+    """Refuse layers whose output depends on more than their input and weights."""
+    for module in model.modules():
+        if isinstance(module, nn.modules.batchnorm._NormBase) and module.track_running_stats:
+            raise UntwineError(
+                f"{type(module).__name__} keeps running statistics, which a pack of members cannot share; "
+                "use GroupNorm instead"
+            )
+        if isinstance(module, nn.modules.dropout._DropoutNd | nn.RReLU):
+            raise UntwineError(
+                f"{type(module).__name__} draws from a global generator: a member would depend on its company; "
+                "leave it out"
+            )
+
+
+@contextlib.contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """A user's layers may draw while they are made: from a generator that the seed alone decides."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        yield
+
+
 def create(
     info: Info, network: Network, likelihood: Likelihood, posterior: Posterior, prior: Prior, seed: int = 0
 ) -> VAE:
@@ -71,8 +90,7 @@ def create(
     >>> create(info, networks.mlp(hidden=(8,)), *parts).encode(torch.zeros(5, 3)).shape
     torch.Size([5, 2])
     """
-    with torch.random.fork_rng(devices=[]):  # a user's layers may draw while they are made
-        torch.default_generator.manual_seed(seed)
+    with seeded(seed):
         vae = VAE(info, network, likelihood, posterior, prior)
     initialise(vae, seed, network.scheme)
     if network.log_variance is not None:

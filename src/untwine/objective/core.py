@@ -17,7 +17,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch import distributions as D
 
-from untwine.errors import UntwineError
+from untwine.errors import UntwineError, unknown
 from untwine.model.given import Prior, given
 from untwine.model.info import Info
 from untwine.model.jacobian import Trace, trace
@@ -64,7 +64,7 @@ class Needs:
 class Pass:
     """One pass of a model over a batch: everything that a penalty may look at."""
 
-    x: Tensor  # [batch, *shape], in [0, 1] for images
+    x: Tensor  # [batch, *shape]; images in [0, 1], or standardised
     q: Q
     prior: D.Distribution
     z: Tensor  # [batch, latent]
@@ -236,6 +236,9 @@ class Objective:
             name = key.partition("/")[0]
             if self.penalties[name].watched:
                 raise UntwineError(f"{name!r} cannot be only watched: it has an adversary, which must train")
+        for key, (kind, _) in noise.items():
+            if kind not in ("uniform", "normal"):
+                raise unknown(f"kind of noise of {key!r}:", kind, ("uniform", "normal"))
         if needs.prior:
             noise["prior"] = ("uniform", (self.prior.build(info).uniforms,))
         if needs.second:
@@ -244,6 +247,10 @@ class Objective:
 
     def replace(self, **parts: Any) -> Objective:
         """The same objective with other parts: `vae().replace(prior=uw.priors.laplace())`."""
+        known = [field.name for field in dataclasses.fields(self)]
+        for name in parts:
+            if name not in known:
+                raise unknown("part of an objective:", name, known)
         made = dataclasses.replace(self, **parts)
         if hasattr(self, "published"):  # the settings of a run do not depend on the parts
             object.__setattr__(made, "published", self.published)  # type: ignore[attr-defined]
@@ -307,15 +314,24 @@ def evaluate(
     for name, penalty in penalties.items():
         here = passed.only(name)
         if not penalty.watched:
-            terms[name] = penalty.term.value(here)
+            terms[name] = _scalar(name, penalty.term.value(here))
             loss = loss + penalty.weight * terms[name]
             rival = penalty.term.adversary_loss(here)
             if rival is not None:
                 against[f"{name}_adversary"] = rival
         elif watch:
             with torch.no_grad():
-                terms[name] = penalty.term.value(here)
+                terms[name] = _scalar(name, penalty.term.value(here))
     return {"loss": loss, **terms, **against}
+
+
+def _scalar(name: str, value: Any) -> Tensor:
+    if not isinstance(value, Tensor) or value.ndim:
+        what = f"one of shape {list(value.shape)}" if isinstance(value, Tensor) else repr(value)
+        raise UntwineError(
+            f"the value of penalty {name!r} must be a scalar tensor, the mean over the batch, not {what}"
+        )
+    return value
 
 
 def held(module: nn.Module) -> Callable[..., Tensor]:

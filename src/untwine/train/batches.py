@@ -93,7 +93,7 @@ def scaled(x: Tensor, standard: Tensor | None = None) -> Tensor:
 
 def constants(standard: Standard | None, device: torch.device) -> Tensor | None:
     """Means and standard deviations as a tensor `[2, channels, 1, 1]`."""
-    return None if standard is None else torch.tensor(standard, device=device)[..., None, None]
+    return None if standard is None else torch.tensor(standard, dtype=torch.float32, device=device)[..., None, None]
 
 
 def _room(device: torch.device) -> int:

@@ -71,7 +71,11 @@ class Ensemble:
         return columns if self._standard is None else columns * self._standard[1].cpu()
 
     def member(self, i: int) -> VAE:
-        """One member as a plain module, with its own copy of the weights; it sees standardised images as such."""
+        """One member as a plain module, with its own copy of the weights.
+
+        Where a run standardised its images, the module takes and gives standardised ones: `info.standard`
+        has the means and standard deviations.
+        """
         made = copy.deepcopy(self._stack.template).cpu()
         made.load_state_dict(self._stack.state(i))
         for name, buffer in made.named_buffers():  # numbers that a spec has, and a state dict does not

@@ -96,7 +96,18 @@ def _damage(content: dict[str, Any]) -> str:
             return "a pack is not what it should be"
         if not set(pack["members"]) <= names:
             return "a pack has a member that is not in the list"
+    if not _is_standard(content.get("standard"), content["shape"]):
+        return "its 'standard' is not what it should be"
     return "" if content["members"] else "it has no members"
+
+
+def _is_standard(value: Any, shape: list[int]) -> bool:
+    """Nothing, or a mean and a positive standard deviation for each channel."""
+    if value is None:
+        return True
+    rows = value if isinstance(value, list) and len(value) == 2 else []
+    numbers = [one for row in rows if isinstance(row, list) and len(row) == shape[0] for one in row]
+    return len(numbers) == 2 * shape[0] and all(isinstance(one, float) for one in numbers) and min(rows[1]) > 0
 
 
 def to_member(entry: dict[str, Any]) -> Member:
@@ -157,7 +168,7 @@ class Folder:
                 "run": {**run.spec()},
                 "shape": list(info.shape),
                 "data_size": info.data_size,
-                "standard": info.standard,
+                "standard": info.standard and [list(one) for one in info.standard],
                 "members": [],
                 "packs": [],
             }
@@ -179,6 +190,11 @@ class Folder:
             raise UntwineError(
                 f"{self.path} was trained on {self.content['data_size']:,} examples of {self.content['shape']}, "
                 f"but the dataset has {info.data_size:,} of {list(info.shape)} now; choose another folder"
+            )
+        kept = self.content.get("standard")
+        if kept and info.standard and kept != [list(one) for one in info.standard]:
+            raise UntwineError(
+                f"the images of {self.path} had another mean or standard deviation; choose another folder"
             )
         old, new = self.content["run"], run.spec()
         for key in new:

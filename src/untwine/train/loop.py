@@ -301,11 +301,10 @@ def check(run: Run) -> None:
     before = torch.get_rng_state()
     with torch.no_grad():
         pack.template(few[:2])
-    if not torch.equal(before, torch.get_rng_state()):
-        torch.set_rng_state(before)
-        raise UntwineError("the network draws from torch's global generator: a member would depend on its company")
+    _undrawn(before, "the network")
     inputs = next(iter(batches(pack, table, min(run.batch_size, 4), "iid")(0, 1)))
     pack.step(inputs.x, tuple(w[0] for w in pack.weights(np.arange(1))), inputs.noise, True, None, inputs.second)
+    _undrawn(before, "a penalty or its adversary")
     likelihood, low, high = pack.objective.likelihood, few.min().item(), few.max().item()
     least, most = likelihood.domain
     if not least <= low <= high <= most:
@@ -322,6 +321,12 @@ def check(run: Run) -> None:
                 "(see the method's 'anneal')",
                 stacklevel=3,
             )
+
+
+def _undrawn(before: torch.Tensor, what: str) -> None:
+    if not torch.equal(before, torch.get_rng_state()):
+        torch.set_rng_state(before)
+        raise UntwineError(f"{what} draws from torch's global generator: a member would depend on its company")
 
 
 @contextlib.contextmanager

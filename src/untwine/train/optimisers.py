@@ -37,7 +37,14 @@ def make(spec: Mapping[str, Any]) -> Optimiser:
 
 @optimisers.add
 def adam(beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-8, amsgrad: bool = False) -> Optimiser:
-    """Adam (Kingma & Ba 2015), with the amsgrad maximum when asked for."""
+    """Adam (Kingma & Ba 2015), with the amsgrad maximum when asked for.
+
+    Args:
+        beta1: Decay of the mean of the gradients.
+        beta2: Decay of the mean of their squares.
+        eps: Added to the root of that mean.
+        amsgrad: Whether the largest such mean so far is taken.
+    """
 
     def update(
         p: Tensor, g: Tensor, state: Mapping[str, Tensor], rate: Tensor, t: int
@@ -55,13 +62,23 @@ def adam(beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-8, amsgrad: b
 
 @optimisers.add
 def amsgrad(beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-8) -> Optimiser:
-    """Adam with amsgrad (mathieu2019)."""
+    """Adam with amsgrad (mathieu2019).
+
+    Args:
+        beta1: Decay of the mean of the gradients.
+        beta2: Decay of the mean of their squares.
+        eps: Added to the root of the largest such mean.
+    """
     return adam(beta1, beta2, eps, amsgrad=True)
 
 
 @optimisers.add
 def adagrad(eps: float = 1e-10) -> Optimiser:
-    """AdaGrad (rolinek2019, Table S3)."""
+    """AdaGrad (rolinek2019, Table S3).
+
+    Args:
+        eps: Added to the root of the sum of squares.
+    """
 
     def update(
         p: Tensor, g: Tensor, state: Mapping[str, Tensor], rate: Tensor, t: int

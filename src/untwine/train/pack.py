@@ -26,7 +26,7 @@ from untwine.model.check import check
 from untwine.model.info import Info
 from untwine.model.initial import initialise
 from untwine.model.jacobian import is_known
-from untwine.model.vae import VAE, create
+from untwine.model.vae import VAE, create, refuse_state, seeded
 from untwine.objective.core import Objective, Penalty, evaluate, is_leaf
 from untwine.objective.schedules import Schedule, schedule
 from untwine.parts import leaves, rebuild, structure, to_json
@@ -190,8 +190,10 @@ class Pack(Stack):
 
     def _with_adversaries(self, member: Member) -> VAE:
         vae = build(member, self.info)
-        for name, adversary in self.needs.adversaries.items():
-            vae.adversaries[name] = adversary.build(self.info)
+        with seeded(member.seed):
+            for name, adversary in self.needs.adversaries.items():
+                vae.adversaries[name] = adversary.build(self.info)
+        refuse_state(vae.adversaries)
         initialise(vae.adversaries, member.seed)
         return vae
 
@@ -252,12 +254,19 @@ class Pack(Stack):
         with torch.autocast(self.device.type, self.precision, enabled=self.precision != torch.float32):
             terms = evaluate(vae, penalties, x, noise, self.info.data_size, watch, self.objective.pairing, second)
         names = self.terms[0] + (self.terms[1] if watch else [])
+        for name in names:
+            if name not in terms:
+                raise UntwineError(
+                    f"penalty {name.removesuffix('_adversary')!r} has an adversary but no adversary_loss"
+                )
         return torch.stack([terms[name].float() for name in names])
 
     def _descended(self, terms: Tensor) -> Tensor:
         """What the gradients are of: the loss, and what each adversary minimises."""
-        rivals = [self.terms[0].index(name) for name in self._rivals()]
-        return terms[..., [0, *rivals]].sum()
+        total = terms[..., 0].sum()
+        for name in self._rivals():
+            total = total + terms[..., self.terms[0].index(name)].sum()
+        return total
 
     def step(
         self,

@@ -156,7 +156,7 @@ class Run:
             if len(given) != len(self.seeds):
                 raise UntwineError(f"the number of data seeds is {len(given)}, but of seeds {len(self.seeds)}")
         put("lr", self.lr if isinstance(self.lr, Schedule) else number(self.lr))
-        watch = (self.watch,) if isinstance(self.watch, str) else self.watch
+        watch = (self.watch,) if isinstance(self.watch, str) else self.watch or ()
         put("watch", tuple(dict.fromkeys(name.replace("-", "_") for name in watch)))
         put("clip", None if self.clip is None else number(self.clip))
         for name in ("latents", "batch_size", "log_every", "steps"):
@@ -250,7 +250,11 @@ class Run:
         return cls(**arguments)
 
     def replace(self, **changes: Any) -> Run:
-        """The same run with some fields changed."""
+        """The same run with some fields changed; all others stay, also those that came with the method or the data."""
+        known = [f.name for f in dataclasses.fields(self)]
+        for key in changes:
+            if key not in known:
+                raise unknown("field of a run:", key, known)
         made = dataclasses.replace(self, **changes)
         if "dataset" not in changes:
             object.__setattr__(made, "_dataset", self.__dict__["_dataset"])
