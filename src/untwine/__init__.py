@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from untwine.model.vae import VAE
     from untwine.objective import pairing as pairings
     from untwine.objective import penalties, schedules
-    from untwine.objective.core import Adversary, Needs, Objective, Pairing, Pass, Penalty, Term
+    from untwine.objective.core import Objective, Penalty
     from untwine.objective.schedules import constant, cyclic, join, ramp
+    from untwine.objective.terms import Adversary, Needs, Pairing, Pass, Term
     from untwine.parts import each, part
     from untwine.train.ensemble import Ensemble, load
     from untwine.train.loop import fit, resume
@@ -57,9 +58,8 @@ _NAMES = {
     **dict.fromkeys(("Prior", "PriorModule"), "untwine.model.priors"),
     "network": "untwine.model.networks",
     "VAE": "untwine.model.vae",
-    **dict.fromkeys(
-        ("Adversary", "Needs", "Objective", "Pairing", "Pass", "Penalty", "Term"), "untwine.objective.core"
-    ),
+    **dict.fromkeys(("Objective", "Penalty"), "untwine.objective.core"),
+    **dict.fromkeys(("Adversary", "Needs", "Pairing", "Pass", "Term"), "untwine.objective.terms"),
     **dict.fromkeys(("constant", "cyclic", "join", "ramp"), "untwine.objective.schedules"),
     **dict.fromkeys(("each", "part"), "untwine.parts"),
     **dict.fromkeys(("Ensemble", "load"), "untwine.train.ensemble"),

@@ -19,8 +19,9 @@ from untwine.model.jacobian import trace
 from untwine.model.posteriors import PointQ
 from untwine.model.vae import VAE, create
 from untwine.objective.adversary import adversarial_total_correlation, permute
-from untwine.objective.core import Adversary, Objective, Pass, at_step, evaluate
+from untwine.objective.core import Objective, at_step, evaluate
 from untwine.objective.schedules import ramp
+from untwine.objective.terms import Adversary, Pass
 from untwine.parts import each, from_json, resolve, structure, to_json
 
 LATENTS = 3

@@ -26,8 +26,9 @@ from untwine.objective.aggregate import (
     stratified_weights,
     total_correlation,
 )
-from untwine.objective.core import Objective, Pass, Penalty, at_step, evaluate, is_leaf
+from untwine.objective.core import Objective, Penalty, at_step, evaluate, is_leaf
 from untwine.objective.penalties import adversarial_total_correlation, dip_i, named
+from untwine.objective.terms import Pass
 from untwine.parts import from_json, leaves, rebuild, to_json
 
 DENSITIES = [total_correlation(), total_correlation("stratified"), kl_aggregate_prior("stratified")]

@@ -15,9 +15,10 @@ import untwine as uw
 from untwine.errors import UntwineError
 from untwine.model.info import Info
 from untwine.model.vae import VAE, create
-from untwine.objective.core import Needs, Objective, Pass, Penalty, Sum, Term, at_step, evaluate, is_leaf
+from untwine.objective.core import Objective, Penalty, Sum, at_step, evaluate, is_leaf
 from untwine.objective.penalties import WATCHABLE, jacobian, kl, watchable
 from untwine.objective.schedules import Constant, Product, ramp
+from untwine.objective.terms import Needs, Pass, Term
 from untwine.parts import each, from_json, leaves, part, resolve, to_json
 
 INFO = Info(latents=3, shape=(5,))

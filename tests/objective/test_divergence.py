@@ -15,9 +15,10 @@ import untwine as uw
 from untwine.errors import UntwineError
 from untwine.model.info import Info
 from untwine.model.vae import VAE, create
-from untwine.objective.core import Needs, Objective, Pass, Penalty, Term, at_step, evaluate, is_leaf
+from untwine.objective.core import Objective, Penalty, at_step, evaluate, is_leaf
 from untwine.objective.divergence import Distance, capacity, distance, entropy, kl
 from untwine.objective.schedules import Constant, ramp
+from untwine.objective.terms import Needs, Pass, Term
 from untwine.parts import each, from_json, leaves, part, rebuild, resolve, structure, to_json
 
 INFO = Info(latents=3, shape=(5,))

@@ -17,9 +17,10 @@ from untwine.model.info import Info
 from untwine.model.jacobian import trace
 from untwine.model.posteriors import DiagonalQ, FullQ, PointQ, Q
 from untwine.model.vae import VAE, create
-from untwine.objective.core import Pass, Penalty, at_step, evaluate
+from untwine.objective.core import Penalty, at_step, evaluate
 from untwine.objective.moments import covariance, dip_i, dip_ii
 from untwine.objective.schedules import ramp
+from untwine.objective.terms import Pass
 from untwine.parts import each, from_json, resolve, structure, to_json
 
 LATENTS, BATCH = 3, 5

@@ -53,7 +53,7 @@ def against(drop: bool = False) -> Any:
 
 
 def play(passed: uw.Pass) -> torch.Tensor:
-    from untwine.objective.core import held
+    from untwine.objective.terms import held
 
     return held(passed.adversaries["critic"])(passed.z).mean()
 

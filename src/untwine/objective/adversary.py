@@ -12,8 +12,9 @@ from torch.nn import functional as F
 from untwine.errors import UntwineError
 from untwine.model.info import Info
 from untwine.model.layers import Linear
-from untwine.objective.core import Adversary, Needs, Pass, Penalty, Term, held
+from untwine.objective.core import Penalty
 from untwine.objective.schedules import Number, Schedule
+from untwine.objective.terms import Adversary, Needs, Pass, Term, held
 from untwine.parts import Each, number, part
 
 

@@ -16,7 +16,8 @@ from torch import Tensor
 
 from untwine.errors import UntwineError
 from untwine.model.info import Info
-from untwine.objective.core import Needs, Pass, Penalty, Term
+from untwine.objective.core import Penalty
+from untwine.objective.terms import Needs, Pass, Term
 from untwine.parts import number, part
 
 # --- densities --------------------------------------------------------------------------------------

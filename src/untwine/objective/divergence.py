@@ -7,8 +7,9 @@ from torch import Tensor
 
 from untwine.errors import UntwineError
 from untwine.model.info import Info
-from untwine.objective.core import Needs, Pass, Penalty, Term
+from untwine.objective.core import Penalty
 from untwine.objective.schedules import Number, Schedule, ramp, schedule
+from untwine.objective.terms import Needs, Pass, Term
 from untwine.parts import Each, part
 
 

@@ -16,7 +16,8 @@ from untwine.model.jacobian import (
     push,
     unit_tangents,
 )
-from untwine.objective.core import Needs, Pass, Penalty, Term
+from untwine.objective.core import Penalty
+from untwine.objective.terms import Needs, Pass, Term
 from untwine.parts import Each, number, part
 
 

@@ -7,8 +7,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from untwine.errors import UntwineError
-from untwine.objective.core import Pass, Penalty, Term
+from untwine.objective.core import Penalty
 from untwine.objective.schedules import Number
+from untwine.objective.terms import Pass, Term
 from untwine.parts import part
 
 

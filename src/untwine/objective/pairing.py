@@ -14,7 +14,7 @@ from torch import Tensor
 
 from untwine.errors import UntwineError, unknown
 from untwine.model.posteriors import DiagonalQ, Q
-from untwine.objective.core import Pairing
+from untwine.objective.terms import Pairing
 from untwine.parts import part
 
 

@@ -16,7 +16,7 @@ from untwine.data import Dataset, FactorSpace
 from untwine.data.standard import Standard
 from untwine.errors import UntwineError
 from untwine.model.info import Info
-from untwine.objective.core import Pairing
+from untwine.objective.terms import Pairing
 from untwine.train.run import Member
 
 _BLOCK_BYTES = 1 << 25  # noise of one block of steps

@@ -1,0 +1,122 @@
+"""What a penalty is made of: what it needs, the pass that it sees, and what it measures there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+from torch import distributions as D
+
+from untwine.model.info import Info
+from untwine.model.jacobian import Trace, trace
+from untwine.model.posteriors import Q
+from untwine.model.vae import VAE
+from untwine.parts import Number
+
+
+@dataclass(frozen=True)
+class Adversary:
+    """A model that plays against a term, with an optimiser (a spec) and a learning rate of its own.
+
+    The term's `value` must hold it fixed, and its `adversary_loss` everything else (see `held`): so one
+    backward pass serves both players.
+    """
+
+    build: Callable[[Info], nn.Module]
+    optimiser: Mapping[str, Any]
+    rate: Number
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a penalty needs beyond the pass.
+
+    `noise` is random numbers for each example, by name: `"uniform"` or `"normal"`, and their shape.
+    `jacobian` says that tangents go through the decoder, which must then have right Jacobians. `prior`
+    asks for a sample of the prior for each example, `second` for posterior samples of another, independent
+    batch, `adversaries` for models that play against the penalty, by name. `examples` is the least that a batch
+    must have: a shorter one, left over at the end of an epoch, is passed over.
+    """
+
+    noise: Mapping[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
+    jacobian: bool = False
+    prior: bool = False
+    second: bool = False
+    adversaries: Mapping[str, Adversary] = field(default_factory=dict)
+    examples: int = 1
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One pass of a model over a batch: everything that a penalty may look at."""
+
+    x: Tensor  # [batch, *shape]; images in [0, 1], or standardised
+    q: Q
+    prior: D.Distribution
+    z: Tensor  # [batch, latent]
+    trace: Trace  # the decoder's pass at z, up to the mean: tangents can be pushed through it
+    vae: VAE
+    noise: Mapping[str, Tensor]
+    data_size: int
+    adversaries: Mapping[str, nn.Module] = field(default_factory=dict)
+    prior_sample: Tensor | None = None  # [batch, latent], for those that need it
+    second: Tensor | None = None  # [batch, latent]: posterior samples of another batch, without gradient
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean image at the sampled z."""
+        return self.trace.output
+
+    def only(self, name: str) -> Pass:
+        """The same pass with the noise and the adversaries of one penalty, by its own names."""
+        return replace(self, noise=_own(self.noise, name), adversaries=_own(self.adversaries, name))
+
+    def decode(self, z: Float[Tensor, "batch latent"]) -> Trace:
+        """Another pass of the decoder, up to the mean."""
+        return trace(self.vae.decoder, z).then(self.vae.likelihood.mean)
+
+
+def _own(named: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {k.removeprefix(f"{name}/"): v for k, v in named.items() if k.startswith(f"{name}/")}
+
+
+class Term:
+    """What a penalty measures: a part with `value(pass) -> scalar`."""
+
+    def needs(self, info: Info) -> Needs:
+        return Needs()
+
+    def value(self, passed: Pass) -> Float[Tensor, ""]:
+        raise NotImplementedError
+
+    def adversary_loss(self, passed: Pass) -> Float[Tensor, ""] | None:
+        """What the term's adversary minimises; None for the many that have none."""
+        return None
+
+
+class Pairing:
+    """Weak supervision: every example gets a partner that differs in some factors, and posteriors are merged."""
+
+    def width(self, factors: int) -> int:
+        """How many uniforms the choice of a partner takes."""
+        raise NotImplementedError
+
+    def draw(
+        self, factors: Int64[Tensor, "*batch k"], uniforms: Float[Tensor, "*batch width"], sizes: Int64[Tensor, " k"]
+    ) -> Int64[Tensor, "*batch k"]:
+        """The partners' factors."""
+        raise NotImplementedError
+
+    def merge(self, q: Q) -> Q:
+        """The posteriors that are used; the first half of the batch is paired with the second."""
+        raise NotImplementedError
+
+
+def held(module: nn.Module) -> Callable[..., Tensor]:
+    """A module with its parameters held fixed: gradients reach its input alone."""
+    state = {name: value.detach() for name, value in module.named_parameters()}
+    return lambda *arguments: torch.func.functional_call(module, state, arguments)
