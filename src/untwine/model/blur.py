@@ -19,7 +19,7 @@ class Blur(nn.Module):
 
     The kernel is an outer product, so the convolution is A x B with banded matrices A and B. The paper uses
     the FFT; at its radius of 31 on 64x64 images, forward and backward, that took 5 to 11 times as long on a
-    CPU (64 or 256 images, 1 or 3 channels, with no more padding than needed).
+    CPU (64 or 256 images, 1 or 3 channels, with no more padding than needed), and 1.2 to 6 times on an H200.
 
     >>> Blur(3, 3, radius=1)(torch.eye(3)[None, None] * 9)
     tensor([[[[2., 2., 1.], [2., 3., 2.], [1., 2., 2.]]]])
