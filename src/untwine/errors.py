@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
 
@@ -20,3 +20,10 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UntwineError:
     close = get_close_matches(name, known, n=1, cutoff=0.6)
     hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
     return UntwineError(f"unknown {kind} {name!r}; {hint}")
+
+
+def refuse_unknown(kind: str, names: Iterable[str], known: Collection[str]) -> None:
+    """Raise that error for the first of these names that is not known."""
+    for name in names:
+        if name not in known:
+            raise unknown(kind, name, known)

@@ -11,10 +11,12 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from untwine.errors import UntwineError, unknown
 from untwine.parts import is_part
+
+T = TypeVar("T")
 
 _LONGEST = 10_000  # characters
 _DEEPEST = 20  # parts within parts, which bounds our own recursion
@@ -38,6 +40,15 @@ def read(kind: str, text: str, table: Mapping[str, Any]) -> Any:
     untwine.errors.UntwineError: unknown shape 'sqare'; did you mean 'square'?
     """
     return _Reader(kind, text.strip(), table).part()
+
+
+def named(kind: str, value: Any, base: type[T], table: Mapping[str, Any]) -> T:
+    """The part that a text names, or the one that is given."""
+    if isinstance(value, str):
+        return read(kind, value, table)
+    if not isinstance(value, base):
+        raise UntwineError(f"a {kind} is named by a text, or is a {base.__name__}; {value!r} is neither")
+    return value
 
 
 def write(part: Any, table: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar, dataclass_transform
 
-from untwine.errors import UntwineError, unknown
+from untwine.errors import UntwineError, refuse_unknown, unknown
 
 _parts: dict[str, type] = {}
 C = TypeVar("C", bound=type)
@@ -64,6 +64,21 @@ def number(value: Any) -> float | Each:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return Each(tuple(_finite(one) for one in value))
     return _finite(value)
+
+
+def bounded(
+    value: Any, name: str, right: Callable[[float], bool] = lambda one: one > 0, what: str = "positive"
+) -> float | Each:
+    """A number, or one for each member, that is within its bounds.
+
+    >>> bounded([1, 2], "a scale")
+    Each(values=(1.0, 2.0))
+    """
+    made = number(value)
+    for one in made.values if isinstance(made, Each) else (made,):
+        if not right(one):
+            raise UntwineError(f"{name} must be {what}, not {one:g}")
+    return made
 
 
 def _finite(value: Any) -> float:
@@ -119,9 +134,7 @@ def from_json(value: Any) -> Any:
     cls = _parts[value["part"]]
     fields = {f.name for f in dataclasses.fields(cls)}
     arguments = {key: from_json(item) for key, item in value.items() if key != "part"}
-    for key in arguments:
-        if key not in fields:
-            raise unknown(f"field of part {cls.__name__!r}:", key, fields)
+    refuse_unknown(f"field of part {cls.__name__!r}:", arguments, fields)
     try:
         return cls(**arguments)
     except TypeError as error:

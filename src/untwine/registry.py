@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from untwine.errors import UntwineError, unknown
+from untwine.errors import UntwineError, refuse_unknown, unknown
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -52,12 +52,14 @@ class Registry:
 
     def call(self, name: str, arguments: dict[str, Any]) -> Any:
         """Call an entry, refusing arguments that it does not have with a suggestion."""
-        function = self[name]
-        parameters = inspect.signature(function).parameters
-        for key in arguments:
-            if key not in parameters:
-                raise unknown(f"argument of {self.kind} {name!r}:", key, parameters)
-        return function(**arguments)
+        self._parameters(name, arguments)
+        return self[name](**arguments)
+
+    def _parameters(self, name: str, arguments: dict[str, Any]) -> Mapping[str, inspect.Parameter]:
+        """The parameters of an entry, which has all of these arguments."""
+        parameters = inspect.signature(self[name]).parameters
+        refuse_unknown(f"argument of {self.kind} {name!r}:", arguments, parameters)
+        return parameters
 
     def spec(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """An entry with all its arguments as JSON: `{"name": ..., **arguments}`."""
@@ -66,10 +68,7 @@ class Registry:
 
     def complete(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments with every default filled in; whole numbers become floats where the default is one."""
-        parameters = inspect.signature(self[name]).parameters
-        for key in arguments:
-            if key not in parameters:
-                raise unknown(f"argument of {self.kind} {name!r}:", key, parameters)
+        parameters = self._parameters(name, arguments)
         missing = [k for k, p in parameters.items() if p.default is p.empty and k not in arguments]
         if missing:
             raise UntwineError(f"{self.kind} {name!r} needs {', '.join(missing)}")

@@ -13,8 +13,8 @@ CPU = torch.device("cpu")
 
 def batches(run: uw.Run, resident: bool = True) -> Batches:
     table = Table(run.make_dataset(), CPU, resident)
-    noise = {"term/columns": ("uniform", (3,))}
-    return Batches(table, run.members(), run.info(), noise, run.batch_size, run.sampling)
+    needs = uw.Needs({"term/columns": ("uniform", (3,))})
+    return Batches(table, run.members(), run.info(), needs, run.batch_size, run.sampling)
 
 
 @pytest.mark.parametrize("sampling", ["iid", "epochs"])

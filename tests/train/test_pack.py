@@ -14,7 +14,7 @@ from torch import nn
 
 import untwine as uw
 from untwine.train import checkpoint, devices, folder
-from untwine.train.batches import Batches, Table
+from untwine.train.batches import Table
 from untwine.train.pack import Pack, batches
 
 CPU = torch.device("cpu")
@@ -94,7 +94,7 @@ def test_members_of_other_structure_are_refused() -> None:
 def test_clipping_is_by_member() -> None:
     run = tiny(clip=1e-3, optimiser="adagrad", seeds=[0, 1], steps=1, log_every=1)
     pack = Pack(run.members(), run.info(), CPU)
-    inputs = next(iter(Batches(Table(run.make_dataset(), CPU), run.members(), run.info(), {}, 16, "iid")(0, 1)))
+    inputs = next(iter(batches(pack, Table(run.make_dataset(), CPU), 16, "iid")(0, 1)))
     start = pack.parameters.clone()
     _, gradients = pack.step(inputs.x, tuple(w[0] for w in pack.weights(np.arange(1))), inputs.noise)
     clipped = gradients * (1e-3 / gradients.norm(dim=1, keepdim=True))

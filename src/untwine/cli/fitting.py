@@ -22,7 +22,7 @@ def fit(run: Any, out: Path, options: dict[str, Any], as_json: bool) -> None:
     failure = None
     try:
         loop.fit(run, out, **options)
-    except loop.Interrupted:
+    except (loop.Interrupted, loop.Refused):
         raise
     except UntwineError as error:
         if {member["state"] for member in results.members(out).values()} != {"diverged"}:

@@ -65,7 +65,13 @@ def train(args: list[str]) -> None:
     flags.find(methods, method)
     given = _parse(method, rest)
     out = Path(given.out or _out(method, given.dataset_name))
-    fit(_run(method, given), out, flags.values(given.machine), given.json)
+    run = _run(method, given)
+    from untwine.train.loop import Refused
+
+    try:
+        fit(run, out, flags.values(given.machine), given.json)
+    except Refused as error:  # the network may not suit the data, say: the flags are to blame, not a file
+        raise UsageError(str(error)) from None
 
 
 def _split(args: list[str]) -> tuple[str | None, list[str]]:
@@ -186,7 +192,6 @@ def _overview() -> str:
 def _run(method: str, given: Any) -> Any:
     """The run that the flags describe. Whatever of it cannot be made is the command line's fault."""
     from untwine.train.devices import pick_device
-    from untwine.train.loop import check
     from untwine.train.run import Run
 
     named = {}
@@ -195,7 +200,6 @@ def _run(method: str, given: Any) -> Any:
         named[kind] = name if chosen is None else {"name": name, **flags.values(chosen)}
     try:
         run = Run(method={"name": method, **flags.values(given.method)}, **named, **flags.values(given.run))
-        check(run)  # before a folder is made: the network may not suit the data
         pick_device(flags.values(given.machine)["device"])
     except UntwineError as error:
         raise UsageError(str(error)) from None

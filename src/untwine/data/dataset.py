@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
 from untwine.data.factors import ArrayLike, FactorSpace
-from untwine.errors import UntwineError, unknown
+from untwine.errors import UntwineError, refuse_unknown
 from untwine.registry import Registry
 
 datasets = Registry("dataset")
@@ -176,9 +176,7 @@ def dataset(function: Callable[P, Dataset]) -> Callable[P, Dataset]:
 
     @functools.wraps(function)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> Dataset:
-        for key in kwargs:
-            if key not in signature.parameters:
-                raise unknown(f"argument of dataset {name!r}:", key, signature.parameters)
+        refuse_unknown(f"argument of dataset {name!r}:", kwargs, signature.parameters)
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         hints = typing.get_type_hints(function)

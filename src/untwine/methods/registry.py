@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from untwine.errors import UntwineError, unknown
+from untwine.errors import UntwineError, refuse_unknown
 from untwine.naming import write
 from untwine.parts import is_part, number
 from untwine.registry import Registry
@@ -27,8 +27,17 @@ PARTS = {
     "sparse(gamma=0.8), anisotropic-normal(learned=true), mixture-of-normals(variance=0.03).",
 }
 
+# What a run is that says nothing else, and whose method was not published with anything else.
+DEFAULTS = {
+    "latents": 10,
+    "steps": 300_000,
+    "batch_size": 64,
+    "lr": 1e-4,
+    "optimiser": "adam",
+    "sampling": "iid",
+}
 # What a method may say about the runs with which it was published.
-SETTINGS = ("network", "optimiser", "lr", "batch_size", "steps", "latents", "sampling")
+SETTINGS = ("network", *DEFAULTS)
 
 
 def method(function: Callable[..., Objective] | None = None, **published: Any) -> Any:
@@ -46,17 +55,13 @@ def method(function: Callable[..., Objective] | None = None, **published: Any) -
 
 
 def _register(published: dict[str, Any], function: Callable[..., Objective]) -> Callable[..., Objective]:
-    for name in published:
-        if name not in SETTINGS:
-            raise unknown("setting of a run that a method can have:", name, SETTINGS)
+    refuse_unknown("setting of a run that a method can have:", published, SETTINGS)
     signature = _with_parts(inspect.signature(function))
     own = inspect.signature(function).parameters
 
     @functools.wraps(function)
     def made(*args: Any, **kwargs: Any) -> Objective:
-        for name in kwargs:
-            if name not in signature.parameters:
-                raise unknown(f"argument of method {function.__name__!r}:", name, signature.parameters)
+        refuse_unknown(f"argument of method {function.__name__!r}:", kwargs, signature.parameters)
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError as error:

@@ -14,7 +14,7 @@ from untwine import naming
 from untwine.errors import UntwineError, unknown
 from untwine.model.blur import KERNELS, Blur
 from untwine.model.info import Info
-from untwine.parts import Each, number, part
+from untwine.parts import Each, bounded, part
 
 
 def _total(values: Tensor) -> Tensor:
@@ -106,13 +106,6 @@ class _Laplace(_Scaled):
         return _total((x - mean).abs() * (-self.log_scale).exp() + self.log_scale + math.log(2.0))
 
 
-def _positive(scale: Any) -> float | Each:
-    value = number(scale)
-    if not all(0 < one < math.inf for one in (value.values if isinstance(value, Each) else (value,))):
-        raise UntwineError(f"a scale must be positive and finite, not {scale}")
-    return value
-
-
 @part
 class Gaussian(Likelihood):
     """A normal around the output with one standard deviation, fixed or learned."""
@@ -185,12 +178,12 @@ squared_error = SquaredError()
 
 def gaussian(scale: Any = 1.0, learned: bool = False) -> Gaussian:
     """-log N(x; out, scale^2); `learned=True` trains the scale from that start."""
-    return Gaussian(_positive(scale), learned)
+    return Gaussian(bounded(scale, "a scale"), learned)
 
 
 def laplace(scale: Any = 1.0) -> Laplace:
     """-log Laplace(x; out, scale)."""
-    return Laplace(_positive(scale))
+    return Laplace(bounded(scale, "a scale"))
 
 
 def overlap(likelihood: str | Likelihood, radius: int = 31, weight: Any = 63.0**2, kernel: str = "box") -> Overlap:
@@ -212,10 +205,8 @@ def overlap(likelihood: str | Likelihood, radius: int = 31, weight: Any = 63.0**
         raise UntwineError(f"the radius of a blur must be a whole number of pixels from 0 to 10000, not {radius!r}")
     if kernel not in KERNELS:
         raise unknown("kernel", str(kernel), KERNELS)
-    value = number(weight)
-    if any(one < 0 for one in (value.values if isinstance(value, Each) else (value,))):
-        raise UntwineError(f"the weight of a blurred loss must be 0 or more, not {weight}")
-    return Overlap(named(likelihood), radius, value, kernel)
+    weight = bounded(weight, "the weight of a blurred loss", lambda one: one >= 0, "0 or more")
+    return Overlap(named(likelihood), radius, weight, kernel)
 
 
 NAMED = {
@@ -236,8 +227,4 @@ def named(likelihood: Any) -> Likelihood:
     >>> named("overlap(gaussian(scale=0.1), radius=15)").likelihood
     Gaussian(scale=0.1, learned=False)
     """
-    if isinstance(likelihood, str):
-        return naming.read("likelihood", likelihood, NAMED)
-    if not isinstance(likelihood, Likelihood):
-        raise UntwineError(f"a likelihood is named by a text, or is a Likelihood; {likelihood!r} is neither")
-    return likelihood
+    return naming.named("likelihood", likelihood, Likelihood, NAMED)

@@ -80,6 +80,11 @@ class Posterior:
         return slice(0, 0)
 
 
+def precise(x: Tensor) -> Tensor:
+    """float32, whatever precision a network ran in; float64 stays."""
+    return x if x.dtype == torch.float64 else x.float()
+
+
 def _log_normal(z: Tensor, mean: Tensor, log_variance: Tensor) -> Tensor:
     return -0.5 * ((z - mean).square() * (-log_variance).exp() + log_variance + math.log(2 * math.pi))
 
@@ -142,7 +147,7 @@ class DiagonalNormal(Posterior):
         return 2 * latents
 
     def build(self, raw: Float[Tensor, "batch width"]) -> Q:
-        mean, log_variance = raw.float().chunk(2, -1) if raw.dtype != torch.float64 else raw.chunk(2, -1)
+        mean, log_variance = precise(raw).chunk(2, -1)
         return DiagonalQ(mean, log_variance)
 
     def log_variances(self, latents: int) -> slice:
@@ -157,7 +162,7 @@ class IsotropicNormal(Posterior):
         return latents + 1
 
     def build(self, raw: Float[Tensor, "batch width"]) -> Q:
-        raw = raw if raw.dtype == torch.float64 else raw.float()
+        raw = precise(raw)
         mean = raw[:, :-1]
         return DiagonalQ(mean, raw[:, -1:].expand(*mean.shape))
 
@@ -222,7 +227,7 @@ class FullNormal(Posterior):
         return 2 * latents + latents * (latents - 1) // 2
 
     def build(self, raw: Float[Tensor, "batch width"]) -> Q:
-        raw = raw if raw.dtype == torch.float64 else raw.float()
+        raw = precise(raw)
         # width = d (d + 3) / 2
         latents = int((-3 + (9 + 8 * raw.shape[-1]) ** 0.5) / 2 + 0.5)
         mean, log_variance, rest = raw.split((latents, latents, raw.shape[-1] - 2 * latents), -1)
@@ -274,7 +279,7 @@ class Deterministic(Posterior):
         return latents
 
     def build(self, raw: Float[Tensor, "batch width"]) -> Q:
-        return PointQ(raw if raw.dtype == torch.float64 else raw.float())
+        return PointQ(precise(raw))
 
 
 diagonal_normal = DiagonalNormal()
@@ -296,8 +301,4 @@ def named(posterior: Any) -> Posterior:
     >>> named("full-normal")
     FullNormal()
     """
-    if isinstance(posterior, str):
-        return naming.read("posterior", posterior, NAMED)
-    if not isinstance(posterior, Posterior):
-        raise UntwineError(f"a posterior is named by a text, or is a Posterior; {posterior!r} is neither")
-    return posterior
+    return naming.named("posterior", posterior, Posterior, NAMED)

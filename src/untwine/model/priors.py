@@ -19,7 +19,7 @@ from untwine.errors import UntwineError
 from untwine.model.draws import GeneralisedNormal
 from untwine.model.given import Prior, PriorModule, given
 from untwine.model.info import Info
-from untwine.parts import Each, number, part
+from untwine.parts import Each, bounded, number, part
 
 
 class _Made(PriorModule):
@@ -54,15 +54,6 @@ def _mixture(logits: Tensor, components: D.Distribution) -> D.Distribution:
 
 
 # --- numbers ----------------------------------------------------------------------------------------
-
-
-def _number(value: Any, name: str, right: Callable[[float], bool] = lambda x: x > 0, what: str = "positive") -> Any:
-    """A float, or one for each member, that is within its bounds."""
-    made = number(value)
-    for one in made.values if isinstance(made, Each) else (made,):
-        if not right(one):
-            raise UntwineError(f"{name} must be {what}, not {one:g}")
-    return made
 
 
 def _row(values: Any, name: str, one: Callable[[Any], Any]) -> tuple[Any, ...]:
@@ -139,7 +130,7 @@ def anisotropic_normal(variances: str | Sequence[Any] = "pca", learned: bool = F
         if variances != "pca":
             raise UntwineError(f"variances are 'pca' or a list of numbers, not {variances!r}")
         return AnisotropicNormal("pca", learned)
-    return AnisotropicNormal(_row(variances, "variances", lambda one: _number(one, "a variance")), learned)
+    return AnisotropicNormal(_row(variances, "variances", lambda one: bounded(one, "a variance")), learned)
 
 
 # --- one distribution for each latent ---------------------------------------------------------------
@@ -168,7 +159,7 @@ def student_t(nu: Any = 5.0) -> Prior:
     >>> student_t(nu=3).build(Info(latents=2, shape=(5,)))().variance
     tensor([3., 3.])
     """
-    return StudentTPrior(_number(nu, "nu"))
+    return StudentTPrior(bounded(nu, "nu"))
 
 
 def _laplace(scale: Tensor) -> D.Distribution:
@@ -191,7 +182,7 @@ def laplace(scale: Any = 1.0) -> Prior:
     >>> laplace(0.5).build(Info(latents=2, shape=(5,)))().log_prob(torch.zeros(2))
     tensor(0.)
     """
-    return LaplacePrior(_number(scale, "a scale"))
+    return LaplacePrior(bounded(scale, "a scale"))
 
 
 def _generalised_normal(p: Tensor, scale: Tensor) -> D.Distribution:
@@ -219,8 +210,8 @@ def generalised_normal(p: Any = 4.0, scale: Any = 1.0) -> Prior:
     >>> generalised_normal(p=2, scale=2**0.5).build(Info(latents=2, shape=(5,)))().variance
     tensor([1.0000, 1.0000])
     """
-    power = _number(p, "p", lambda one: 0.1 <= one <= 30, "from 0.1 to 30")
-    return GeneralisedNormalPrior(power, _number(scale, "a scale"))
+    power = bounded(p, "p", lambda one: 0.1 <= one <= 30, "from 0.1 to 30")
+    return GeneralisedNormalPrior(power, bounded(scale, "a scale"))
 
 
 # --- mixtures ---------------------------------------------------------------------------------------
@@ -252,8 +243,8 @@ def sparse(gamma: Any = 0.8, variance: Any = 0.05) -> Prior:
     >>> sparse().build(Info(latents=2, shape=(5,)))().variance
     tensor([0.2400, 0.2400])
     """
-    within = _number(gamma, "gamma", lambda one: 0 <= one <= 1, "from 0 to 1")
-    return SparsePrior(within, _number(variance, "a variance"))
+    within = bounded(gamma, "gamma", lambda one: 0 <= one <= 1, "from 0 to 1")
+    return SparsePrior(within, bounded(variance, "a variance"))
 
 
 def _clusters(means: Tensor, log_variances: Tensor, logits: Tensor) -> D.Distribution:
@@ -302,10 +293,10 @@ def mixture_of_normals(
     if len({len(point) for point in points}) > 1:
         raise UntwineError(f"the means of a mixture must have as many coordinates each, not {means!r}")
     if weights is not None:
-        weights = _row(weights, "weights", lambda one: _number(one, "a weight"))
+        weights = _row(weights, "weights", lambda one: bounded(one, "a weight"))
         if len(weights) != len(points):
             raise UntwineError(f"there are {len(weights)} weights for {len(points)} means")
-    return MixtureOfNormals(points, _number(variance, "a variance"), weights, learned)
+    return MixtureOfNormals(points, bounded(variance, "a variance"), weights, learned)
 
 
 standard_normal = StandardNormal()

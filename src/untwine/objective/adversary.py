@@ -15,7 +15,7 @@ from untwine.model.layers import Linear
 from untwine.objective.core import Penalty
 from untwine.objective.schedules import Number, Schedule
 from untwine.objective.terms import Adversary, Needs, Pass, Term, held
-from untwine.parts import Each, number, part
+from untwine.parts import Each, bounded, part
 
 
 @part
@@ -79,10 +79,7 @@ def adversarial_total_correlation(hidden: int = 1000, layers: int = 6, lr: Numbe
     for name, value in (("hidden", hidden), ("layers", layers)):
         if not (isinstance(value, int) and value >= 1):
             raise UntwineError(f"{name} must be a whole number, 1 or more, not {value!r}")
-    rate = lr if isinstance(lr, Schedule) else number(lr)
-    for one in rate.values if isinstance(rate, Each) else (rate,):
-        if isinstance(one, float) and one <= 0:
-            raise UntwineError(f"the discriminator's learning rate must be positive, not {one}")
+    rate = lr if isinstance(lr, Schedule) else bounded(lr, "the discriminator's learning rate")
     return Penalty(AdversarialTotalCorrelation(hidden, layers, rate))
 
 

@@ -17,12 +17,12 @@ from jaxtyping import Float
 from torch import Tensor
 from torch import distributions as D
 
-from untwine.errors import UntwineError, unknown
+from untwine.errors import UntwineError, refuse_unknown, unknown
 from untwine.model.given import Prior, given
 from untwine.model.info import Info
 from untwine.model.jacobian import trace
 from untwine.model.likelihoods import Likelihood
-from untwine.model.posteriors import Posterior
+from untwine.model.posteriors import Posterior, precise
 from untwine.model.vae import VAE
 from untwine.objective.schedules import Constant, Number, Schedule, product, schedule
 from untwine.objective.terms import Needs, Pairing, Pass, Term
@@ -150,10 +150,7 @@ class Objective:
 
     def replace(self, **parts: Any) -> Objective:
         """The same objective with other parts: `vae().replace(prior=uw.priors.laplace())`."""
-        known = [field.name for field in dataclasses.fields(self)]
-        for name in parts:
-            if name not in known:
-                raise unknown("part of an objective:", name, known)
+        refuse_unknown("part of an objective:", parts, self.__dataclass_fields__)  # type: ignore[attr-defined]
         made = dataclasses.replace(self, **parts)
         if hasattr(self, "published"):  # the settings of a run do not depend on the parts
             object.__setattr__(made, "published", self.published)  # type: ignore[attr-defined]
@@ -161,14 +158,12 @@ class Objective:
 
     def watching(self, names: Mapping[str, Penalty]) -> Objective:
         """The same objective with further terms in the log; another estimate of one that is there is `watched_NAME`."""
-        clash = [name for name, penalty in names.items() if name in self.penalties and self._has(name, penalty)]
+        mine = self.penalties
+        clash = [name for name, penalty in names.items() if name in mine and mine[name].term == penalty.term]
         if clash:
             raise UntwineError(f"the terms {sorted(clash)} are in the log already")
-        more = {f"watched_{n}" if n in self.penalties else n: penalty.watch() for n, penalty in names.items()}
-        return self.replace(penalties={**self.penalties, **more})
-
-    def _has(self, name: str, penalty: Penalty) -> bool:
-        return self.penalties[name].term == penalty.term
+        more = {f"watched_{name}" if name in mine else name: penalty.watch() for name, penalty in names.items()}
+        return self.replace(penalties={**mine, **more})
 
 
 def evaluate(
@@ -211,8 +206,7 @@ def evaluate(
         prior_sample=vae.prior.sample(noise["prior"]) if "prior" in noise else None,
         second=other,
     )
-    out = decoded.output if decoded.output.dtype == torch.float64 else decoded.output.float()
-    terms = {"reconstruction": vae.likelihood.loss(out, x).mean()}
+    terms = {"reconstruction": vae.likelihood.loss(precise(decoded.output), x).mean()}
     loss, against = terms["reconstruction"], {}
     for name, penalty in penalties.items():
         here = passed.only(name)
@@ -222,6 +216,8 @@ def evaluate(
             rival = penalty.term.adversary_loss(here)
             if rival is not None:
                 against[f"{name}_adversary"] = rival
+            elif here.adversaries:
+                raise UntwineError(f"penalty {name!r} has an adversary but no adversary_loss")
         elif watch:
             with torch.no_grad():
                 terms[name] = _scalar(name, penalty.term.value(here))

@@ -10,7 +10,7 @@ from untwine.model.info import Info
 from untwine.objective.core import Penalty
 from untwine.objective.schedules import Number, Schedule, ramp, schedule
 from untwine.objective.terms import Needs, Pass, Term
-from untwine.parts import Each, part
+from untwine.parts import bounded, part
 
 
 @part
@@ -73,11 +73,9 @@ def capacity(maximum: Number = 25.0, steps: int = 100_000) -> Penalty:
     >>> capacity(25.0, 100).term.target([0, 50, 200])
     array([ 0. , 12.5, 25. ])
     """
-    target = ramp(maximum, steps)
-    for one in maximum.values if isinstance(maximum, Each) else (maximum,):
-        if isinstance(one, int | float) and one < 0:
-            raise UntwineError(f"a capacity in nats is 0 or more, not {one}")
-    return distance(kl, target)
+    if not isinstance(maximum, Schedule):
+        maximum = bounded(maximum, "a capacity", lambda nats: nats >= 0, "0 or more")
+    return distance(kl, ramp(maximum, steps))
 
 
 __all__ = ["capacity", "distance", "entropy", "kl"]

@@ -16,7 +16,7 @@ from untwine.data import Dataset, FactorSpace
 from untwine.data.standard import Standard
 from untwine.errors import UntwineError
 from untwine.model.info import Info
-from untwine.objective.terms import Pairing
+from untwine.objective.terms import Needs, Pairing
 from untwine.train.run import Member
 
 _BLOCK_BYTES = 1 << 25  # noise of one block of steps
@@ -116,25 +116,23 @@ class Batches:
         table: Table,
         members: Sequence[Member],
         info: Info,
-        noise: Mapping[str, tuple[str, tuple[int, ...]]],
+        needs: Needs,
         batch_size: int,
         sampling: str,
         pairing: Pairing | None = None,
-        second: bool = False,
-        fewest: int = 1,
     ):
         self.table, self.info, self.size, self.sampling = table, info, batch_size, sampling
-        self.pairing, self.second = pairing, second
+        self.pairing, self.second = pairing, needs.second
         # Streams need float64, which Apple's devices lack: there they run on the CPU.
         self.home = torch.device("cpu") if table.device.type == "mps" else table.device
         self.seeds = torch.tensor([member.data_seed for member in members], device=self.home)
-        self.noise = {"posterior": ("normal", (info.latents,)), **noise}
+        self.noise = {"posterior": ("normal", (info.latents,)), **needs.noise}
         self.examples = batch_size if pairing is None else 2 * batch_size  # that a pass has
         self.sizes = torch.ones(0)
         if pairing is not None:
             self.sizes = torch.tensor(factors_to_pair(table.dataset).sizes, device=self.home)
         whole, rest = divmod(info.data_size, batch_size)
-        self.epoch = max(1, whole + (rest >= fewest))  # steps in an epoch; of a rest that is too short, none
+        self.epoch = max(1, whole + (rest >= needs.examples))  # steps in an epoch; of a rest that is too short, none
         wide = sum(math.prod(shape) for _, shape in self.noise.values())
         self.block = max(1, min(64, _BLOCK_BYTES // (8 * len(members) * self.examples * max(wide, 1))))
         self._orders: dict[str, tuple[int, Tensor]] = {}

@@ -38,6 +38,10 @@ class Interrupted(UntwineError):
     """Training was stopped by a signal; nothing is lost."""
 
 
+class Refused(UntwineError):
+    """A run that cannot train as it is: found before anything was written."""
+
+
 @dataclass
 class State:
     """Everything that a step changes."""
@@ -176,7 +180,10 @@ def fit(
         raise UntwineError(f"checkpoint_seconds must be 0 or more, not {checkpoint_seconds}")
     if tensorboard and out is None:
         raise UntwineError("TensorBoard's files need a folder: give out=")
-    check(run)
+    try:
+        check(run)
+    except UntwineError as error:
+        raise Refused(str(error)) from None
     with contextlib.ExitStack() as stack:
         stack.enter_context(exact(made))
         folder = None

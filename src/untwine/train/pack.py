@@ -184,7 +184,7 @@ class Pack(Stack):
         super().__init__([self._with_adversaries(member) for member in members], device, batching)
         self.groups = self._groups()
         self.precision = torch.bfloat16 if members[0].spec["precision"] == "bfloat16" else torch.float32
-        self.terms = self._term_names()
+        self.terms, self.rivals = self._term_names()
         if needs.jacobian and not is_known(self.template.decoder):
             check(self.template.decoder, info.latents)
 
@@ -199,33 +199,24 @@ class Pack(Stack):
 
     def _groups(self) -> list[Group]:
         """The model's parameters, then those of each adversary: who updates which columns."""
-        needs = [objective.needs(self.info) for objective in self.objectives]
-        optimiser, rates = self.members[0].spec["optimiser"], [learning_rate(m.spec) for m in self.members]
-        groups = [Group("", slice(0, self._count("")), optimiser, rates)]
-        for name, adversary in self.needs.adversaries.items():
-            start = groups[-1].columns.stop
-            columns = slice(start, start + self._count(f"adversaries.{name}."))
-            rates = [schedule(one.adversaries[name].rate) for one in needs]
-            groups.append(Group(f"{name}/", columns, dict(adversary.optimiser), rates))
-        assert groups[-1].columns.stop == self.parameters.shape[1]
+        players = self.needs.adversaries
+        counts = [sum(p.numel() for p in self.template.adversaries[name].parameters()) for name in players]
+        start = self.parameters.shape[1] - sum(counts)
+        rates = [learning_rate(member.spec) for member in self.members]
+        groups = [Group("", slice(0, start), self.members[0].spec["optimiser"], rates)]
+        for (name, adversary), count in zip(players.items(), counts, strict=True):
+            rates = [schedule(one.needs(self.info).adversaries[name].rate) for one in self.objectives]
+            groups.append(Group(f"{name}/", slice(start, start + count), dict(adversary.optimiser), rates))
+            start += count
         return groups
 
-    def _count(self, prefix: str) -> int:
-        """How many numbers the parameters under a prefix have; under none, all that are no adversary's."""
-        return sum(
-            size
-            for name, size in zip(self.names, self.sizes, strict=True)
-            if (name.startswith(prefix) if prefix else not name.startswith("adversaries."))
-        )
-
-    def _term_names(self) -> tuple[list[str], list[str]]:
+    def _term_names(self) -> tuple[tuple[list[str], list[str]], slice]:
+        """The terms that are trained on, those that are watched, and where among the first the adversaries' are."""
         penalties = self.objective.penalties
-        trained = [name for name, penalty in penalties.items() if not penalty.watched]
+        trained = ["loss", "reconstruction", *(name for name, penalty in penalties.items() if not penalty.watched)]
         watched = [name for name, penalty in penalties.items() if penalty.watched]
-        return ["loss", "reconstruction", *trained, *self._rivals()], watched
-
-    def _rivals(self) -> list[str]:
-        return list(dict.fromkeys(f"{name.partition('/')[0]}_adversary" for name in self.needs.adversaries))
+        rivals = list(dict.fromkeys(f"{name.partition('/')[0]}_adversary" for name in self.needs.adversaries))
+        return ([*trained, *rivals], watched), slice(len(trained), len(trained) + len(rivals))
 
     def weights(self, steps: np.ndarray) -> list[Tensor]:
         """Every leaf of the penalties at these steps: tensors `[steps, members]`."""
@@ -254,19 +245,12 @@ class Pack(Stack):
         with torch.autocast(self.device.type, self.precision, enabled=self.precision != torch.float32):
             terms = evaluate(vae, penalties, x, noise, self.info.data_size, watch, self.objective.pairing, second)
         names = self.terms[0] + (self.terms[1] if watch else [])
-        for name in names:
-            if name not in terms:
-                raise UntwineError(
-                    f"penalty {name.removesuffix('_adversary')!r} has an adversary but no adversary_loss"
-                )
         return torch.stack([terms[name].float() for name in names])
 
     def _descended(self, terms: Tensor) -> Tensor:
         """What the gradients are of: the loss, and what each adversary minimises."""
-        total = terms[..., 0].sum()
-        for name in self._rivals():
-            total = total + terms[..., self.terms[0].index(name)].sum()
-        return total
+        loss = terms[..., 0].sum()
+        return loss + terms[..., self.rivals].sum() if self.needs.adversaries else loss
 
     def step(
         self,
@@ -305,8 +289,7 @@ class Pack(Stack):
 
 def batches(pack: Pack, table: Table, size: int, sampling: str) -> Batches:
     """The inputs that a pack's objective asks for."""
-    needs, pairing = pack.needs, pack.objective.pairing
-    return Batches(table, pack.members, pack.info, needs.noise, size, sampling, pairing, needs.second, needs.examples)
+    return Batches(table, pack.members, pack.info, pack.needs, size, sampling, pack.objective.pairing)
 
 
 def _laid_out(weight: Tensor) -> Tensor:

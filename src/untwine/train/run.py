@@ -14,14 +14,15 @@ from untwine import data
 from untwine.data import Dataset
 from untwine.data.principal import principal
 from untwine.data.standard import standard
-from untwine.errors import UntwineError, unknown
+from untwine.errors import UntwineError, refuse_unknown, unknown
 from untwine.methods import methods
+from untwine.methods.registry import DEFAULTS
 from untwine.model import networks
 from untwine.model.info import Info
 from untwine.objective.core import Objective
 from untwine.objective.penalties import watchable
 from untwine.objective.schedules import Schedule, schedule
-from untwine.parts import Each, from_json, is_each, number, resolve, to_json
+from untwine.parts import bounded, from_json, is_each, number, resolve, to_json
 from untwine.registry import Registry
 from untwine.train.optimisers import optimisers
 
@@ -29,15 +30,6 @@ from untwine.train.optimisers import optimisers
 SILENT = ("log_every", "watch")
 _SEEDS = ("seeds", "data_seeds")
 _MOST = 10_000
-# What a run is that says nothing else, and whose method was not published with anything else.
-DEFAULTS = {
-    "latents": 10,
-    "steps": 300_000,
-    "batch_size": 64,
-    "lr": 1e-4,
-    "optimiser": "adam",
-    "sampling": "iid",
-}
 
 
 def digest(value: Any) -> str:
@@ -143,8 +135,8 @@ class Run:
         put("method", _method(self.method))
         if published is None:
             published = _published(self.method)
-        for name, value in (DEFAULTS | published).items():
-            if name in DEFAULTS and getattr(self, name) is None:
+        for name, value in _settings(published).items():
+            if getattr(self, name) is None:
                 put(name, value)
         put("dataset", _named("dataset", self.dataset, data.complete))
         put("optimiser", _named("optimiser", self.optimiser, _whole(optimisers)))
@@ -155,7 +147,7 @@ class Run:
             put("data_seeds", given)
             if len(given) != len(self.seeds):
                 raise UntwineError(f"the number of data seeds is {len(given)}, but of seeds {len(self.seeds)}")
-        put("lr", self.lr if isinstance(self.lr, Schedule) else number(self.lr))
+        put("lr", self.lr if isinstance(self.lr, Schedule) else bounded(self.lr, "lr"))
         watch = (self.watch,) if isinstance(self.watch, str) else self.watch or ()
         put("watch", tuple(dict.fromkeys(name.replace("-", "_") for name in watch)))
         put("clip", None if self.clip is None else number(self.clip))
@@ -178,9 +170,6 @@ class Run:
         for name, allowed in (("sampling", ("iid", "epochs")), ("precision", ("float32", "bfloat16"))):
             if getattr(self, name) not in allowed:
                 raise unknown(name, str(getattr(self, name)), allowed)
-        for rate in self.lr.values if isinstance(self.lr, Each) else (self.lr,):
-            if isinstance(rate, float) and rate <= 0:
-                raise UntwineError(f"lr must be positive, not {rate}")
         if self.clip is not None and not (isinstance(self.clip, float) and self.clip > 0):
             raise UntwineError(f"clip must be positive, not {self.clip!r}")
         for name in self.watch:
@@ -239,10 +228,7 @@ class Run:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Run:
-        known = [f.name for f in dataclasses.fields(cls)]
-        for key in value:
-            if key not in known:
-                raise unknown("field of a run:", key, known)
+        refuse_unknown("field of a run:", value, cls.__dataclass_fields__)
         for key in ("method", "dataset"):
             if key not in value:
                 raise UntwineError(f"a run needs a {key}")
@@ -251,10 +237,7 @@ class Run:
 
     def replace(self, **changes: Any) -> Run:
         """The same run with some fields changed; all others stay, also those that came with the method or the data."""
-        known = [f.name for f in dataclasses.fields(self)]
-        for key in changes:
-            if key not in known:
-                raise unknown("field of a run:", key, known)
+        refuse_unknown("field of a run:", changes, self.__dataclass_fields__)
         made = dataclasses.replace(self, **changes)
         if "dataset" not in changes:
             object.__setattr__(made, "_dataset", self.__dict__["_dataset"])
@@ -272,7 +255,11 @@ def defaults(method: str) -> dict[str, Any]:
     >>> defaults("jl1_vae")["lr"]
     0.0001
     """
-    return {key: value for key, value in (DEFAULTS | _published({"name": method})).items() if key in DEFAULTS}
+    return _settings(_published({"name": method}))
+
+
+def _settings(published: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: published.get(key, value) for key, value in DEFAULTS.items()}
 
 
 def objective(spec: dict[str, Any]) -> Objective:
