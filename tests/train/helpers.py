@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 import untwine as uw
+from untwine.train.progress import Reporter
 
 
 def tiny(method: Any = None, **changes: Any) -> uw.Run:
@@ -25,18 +26,30 @@ def tiny(method: Any = None, **changes: Any) -> uw.Run:
     return uw.Run(**(settings | changes))
 
 
-def weights(ensemble: uw.Ensemble) -> dict[str, torch.Tensor]:
-    """All weights of all members, by member and name."""
-    return {
-        f"{member.name}/{key}": value
-        for i, member in enumerate(ensemble.members)
-        for key, value in ensemble.member(i).state_dict().items()
-    }
+class StopAt(Reporter):
+    """Fails at a step, as a power cut would."""
+
+    def __init__(self, at: int):
+        self.at = at
+
+    def step(self, step: int) -> None:
+        if step == self.at:
+            raise RuntimeError("the power went")
 
 
-def same(a: uw.Ensemble, b: uw.Ensemble) -> bool:
-    """Bitwise equality of all weights."""
-    first, second = weights(a), weights(b)
+def weights(ensemble: uw.Ensemble, buffers: bool = False) -> dict[str, torch.Tensor]:
+    """All weights of all members, by member and name; if so asked, buffers that a file leaves to the spec too."""
+    found = {}
+    for i, member in enumerate(ensemble.members):
+        model = ensemble.member(i)
+        own = model.state_dict() | (dict(model.named_buffers()) if buffers else {})
+        found |= {f"{member.name}/{key}": value for key, value in own.items()}
+    return found
+
+
+def same(a: uw.Ensemble, b: uw.Ensemble, buffers: bool = False) -> bool:
+    """Bitwise equality of all weights, and of all buffers if so asked."""
+    first, second = weights(a, buffers), weights(b, buffers)
     return first.keys() == second.keys() and all(torch.equal(first[k], second[k]) for k in first)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import losses, same, tiny
+from helpers import StopAt, losses, same, tiny
 
 import untwine as uw
 from untwine.streams import np_uniform
@@ -20,17 +20,6 @@ from untwine.train.loop import Interrupted
 from untwine.train.progress import Reporter
 
 HERE = Path(__file__).parent
-
-
-class StopAt(Reporter):
-    """Fails at a step, as a power cut would."""
-
-    def __init__(self, at: int):
-        self.at = at
-
-    def step(self, step: int) -> None:
-        if step == self.at:
-            raise RuntimeError("the power went")
 
 
 def states(path: Path) -> dict[str, str]:
