@@ -16,7 +16,7 @@ from untwine._version import __version__
 from untwine.errors import UntwineError
 
 if TYPE_CHECKING:
-    from untwine import datasets, methods
+    from untwine import datasets, methods, metrics
     from untwine.data import Dataset, FactorSpace, dataset
     from untwine.methods.registry import method
     from untwine.model import likelihoods, networks, posteriors, priors
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "datasets": "untwine.datasets",
     "methods": "untwine.methods",
+    "metrics": "untwine.metrics",
     "likelihoods": "untwine.model.likelihoods",
     "networks": "untwine.model.networks",
     "posteriors": "untwine.model.posteriors",
@@ -99,6 +100,7 @@ __all__ = [
     "load",
     "method",
     "methods",
+    "metrics",
     "network",
     "networks",
     "pairings",

@@ -9,10 +9,15 @@ import numpy as np
 import pytest
 
 from untwine.data import FactorSpace
+from untwine.data.windows import around
 from untwine.errors import UntwineError
 
 MIXED = FactorSpace(("shape", "angle", "x"), (3, 12, 5), ("categorical", "cyclic", "ordered"))
 DOTS = FactorSpace(tuple("abcdef"), (64,) * 6, ("ordered",) * 6)
+
+
+def window(space: FactorSpace, n: int, radius: float, seed: int, step: int = 0, **rules) -> np.ndarray:
+    return around(space, radius, seed, step, **rules).sample(n, seed, step)
 
 
 def chi_square(counts: np.ndarray) -> float:
@@ -110,7 +115,7 @@ def test_sample_is_uniform_over_states():
 def test_sampling_is_a_pure_function_of_seed_and_step():
     for draw in (
         lambda n, seed, step: MIXED.sample(n, seed, step),
-        lambda n, seed, step: MIXED.window(n, 0.4, seed, step),
+        lambda n, seed, step: window(MIXED, n, 0.4, seed, step),
         lambda n, seed, step: MIXED.fixed(n, "x", seed, step),
     ):
         rows = draw(200, 1, 0)
@@ -132,7 +137,7 @@ def test_centroids_are_uniform():
 
 def test_window_is_exactly_the_inclusive_window():
     centre = [1, 6, 3]
-    rows = MIXED.window(4000, radius=0.25, seed=0, centre=centre)
+    rows = window(MIXED, 4000, radius=0.25, seed=0, centre=centre)
     # floor(.25 * 12) = 3 and floor(.25 * 5) = 1; the shape is categorical
     assert [sorted(set(column)) for column in rows.T.tolist()] == [[1], list(range(3, 10)), [2, 3, 4]]
     assert chi_square(np.bincount(rows[:, 1] - 3, minlength=7)) < 5
@@ -141,7 +146,7 @@ def test_window_is_exactly_the_inclusive_window():
 @pytest.mark.parametrize("step", range(20))
 def test_window_is_cut_at_the_bounds_around_its_centroid(step):
     centre = DOTS.centroid(seed=5, step=step)
-    rows = DOTS.window(3000, radius=0.1, seed=5, step=step)
+    rows = window(DOTS, 3000, radius=0.1, seed=5, step=step)
     assert np.array_equal(rows.min(axis=0), np.maximum(centre - 6, 0))
     assert np.array_equal(rows.max(axis=0), np.minimum(centre + 6, 63))
 
@@ -152,46 +157,46 @@ def test_window_is_cut_at_the_bounds_around_its_centroid(step):
 )
 def test_window_width_does_not_suffer_from_floating_point(radius, size, half):
     space = FactorSpace(("x",), (3 * size,), ("ordered",))
-    rows = space.window(20_000, radius / 3, seed=0, centre=[size + size // 2])[:, 0] - size - size // 2
+    rows = window(space, 20_000, radius / 3, seed=0, centre=[size + size // 2])[:, 0] - size - size // 2
     assert (rows.min(), rows.max()) == (max(-half, -size - size // 2), half)
 
 
 def test_window_of_radius_one_is_everything():
-    rows = MIXED.window(2000, radius=1.0, seed=0, centre=[2, 0, 4])
+    rows = window(MIXED, 2000, radius=1.0, seed=0, centre=[2, 0, 4])
     assert [len(set(column)) for column in rows.T.tolist()] == [1, 12, 5]
 
 
 def test_wrapping_windows_of_cyclic_factors():
-    cut = MIXED.window(2000, radius=0.25, seed=0, centre=[0, 1, 0])
-    wrapped = MIXED.window(2000, radius=0.25, seed=0, centre=[0, 1, 0], wrap=True)
+    cut = window(MIXED, 2000, radius=0.25, seed=0, centre=[0, 1, 0])
+    wrapped = window(MIXED, 2000, radius=0.25, seed=0, centre=[0, 1, 0], wrap=True)
     assert set(cut[:, 1].tolist()) == {0, 1, 2, 3, 4}
     assert set(wrapped[:, 1].tolist()) == {10, 11, 0, 1, 2, 3, 4}
     assert set(wrapped[:, 2].tolist()) == {0, 1}  # ordered: still cut
-    whole = MIXED.window(12_000, radius=0.8, seed=0, centre=[0, 1, 0], wrap=True)
+    whole = window(MIXED, 12_000, radius=0.8, seed=0, centre=[0, 1, 0], wrap=True)
     assert chi_square(np.bincount(whole[:, 1], minlength=12)) < 5
 
 
 def test_the_rule_of_the_reference_freezes_by_size_alone():
     space = FactorSpace(("shape", "small", "x"), (12, 8, 64), ("categorical", "ordered", "ordered"))
-    ours = space.window(2000, radius=0.5, seed=0, centre=[6, 4, 32])
-    theirs = space.window(2000, radius=0.5, seed=0, centre=[6, 4, 32], freeze_below=10)
+    ours = window(space, 2000, radius=0.5, seed=0, centre=[6, 4, 32])
+    theirs = window(space, 2000, radius=0.5, seed=0, centre=[6, 4, 32], freeze_below=10)
     assert [len(set(column)) for column in ours.T.tolist()] == [1, 8, 64]
     assert [len(set(column)) for column in theirs.T.tolist()] == [12, 1, 64]
 
 
 def test_a_constant_window_is_refused_with_the_radius_needed():
     with pytest.raises(UntwineError, match=r"radius 0.01; it must be at least 1/64 \(0.0157\)"):
-        DOTS.window(10, radius=0.01, seed=0)
-    assert len(set(DOTS.window(100, radius=0.0157, seed=0)[:, 0].tolist())) > 1
+        window(DOTS, 10, radius=0.01, seed=0)
+    assert len(set(window(DOTS, 100, radius=0.0157, seed=0)[:, 0].tolist())) > 1
     with pytest.raises(UntwineError, match=r"at least 1/12"):
-        MIXED.window(10, radius=0.05, seed=0)
+        window(MIXED, 10, radius=0.05, seed=0)
     with pytest.raises(UntwineError, match="all are frozen"):
-        FactorSpace(("shape",), (3,), ("categorical",)).window(10, radius=1.0, seed=0)
+        window(FactorSpace(("shape",), (3,), ("categorical",)), 10, radius=1.0, seed=0)
     for radius in (-0.1, math.nan, math.inf):
         with pytest.raises(UntwineError, match="must be 0 or more"):
-            DOTS.window(10, radius=radius, seed=0)
+            window(DOTS, 10, radius=radius, seed=0)
     with pytest.raises(UntwineError, match="'angle' is 12"):
-        MIXED.window(10, radius=0.5, seed=0, centre=[0, 12, 0])
+        window(MIXED, 10, radius=0.5, seed=0, centre=[0, 12, 0])
 
 
 def test_fixed_holds_one_factor_and_varies_the_others():

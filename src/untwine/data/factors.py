@@ -132,49 +132,8 @@ class FactorSpace:
         return self._between(n, seed, "factors", step, np.zeros(len(self), np.int64), np.array(self.sizes))
 
     def centroid(self, seed: int, step: int = 0) -> Int64[np.ndarray, " k"]:
-        """One state, uniform over the grid: the centre of `window(n, radius, seed, step)`."""
+        """One state, uniform over the grid: the centre of a window (`windows.around`)."""
         return self._between(1, seed, "centroid", step, np.zeros(len(self), np.int64), np.array(self.sizes))[0]
-
-    def window(
-        self,
-        n: int,
-        radius: float,
-        seed: int,
-        step: int = 0,
-        centre: Sequence[int] | np.ndarray | None = None,
-        freeze_below: int | None = None,
-        wrap: bool = False,
-    ) -> Int64[np.ndarray, "n k"]:
-        """`n` states near a centre: the windows of the local metrics (Rhodes & Lee 2021, section 4).
-
-        Each ordered or cyclic factor is uniform over the inclusive window of `floor(radius * size)` values
-        to either side of the centre, cut at the bounds; categorical factors keep the centre's value.
-        Without a `centre` it is `centroid(seed, step)`. With `wrap` the windows of cyclic factors wrap
-        around instead of being cut. `freeze_below=10` is the rule of the paper's reference code: a
-        factor's size alone decides, whatever its kind, and factors of fewer values keep the centre's.
-
-        >>> space = FactorSpace(("x", "y"), (64, 64), ("ordered", "ordered"))
-        >>> points = space.window(1000, radius=0.1, seed=0, centre=[2, 32])
-        >>> points.min(axis=0).tolist(), points.max(axis=0).tolist()
-        ([0, 26], [8, 38])
-        """
-        if not 0 <= radius < math.inf:
-            raise UntwineError(f"the radius of a window is {radius}; it must be 0 or more, such as 0.1")
-        centroid = self.centroid(seed, step) if centre is None else self.check(np.asarray(centre)[None])[0]
-        sizes = np.array(self.sizes)
-        if freeze_below is None:
-            free = np.array([kind != "categorical" for kind in self.kinds])
-        else:
-            free = sizes >= freeze_below
-        # 0.29 * 100 is 28.999999999999996: without the small term such windows would be one too narrow.
-        half = np.where(free, np.floor(radius * sizes + 1e-9), 0).astype(np.int64)
-        self._refuse_constant(radius, free, half)
-        low, high = np.maximum(centroid - half, 0), np.minimum(centroid + half, sizes - 1)
-        if wrap:
-            cyclic = np.array([kind == "cyclic" for kind in self.kinds])
-            start, width = centroid - half, np.minimum(2 * half + 1, sizes)  # no value counts twice
-            low, high = np.where(cyclic, start, low), np.where(cyclic, start + width - 1, high)
-        return self._between(n, seed, "window", step, low, high + 1) % sizes
 
     def fixed(self, n: int, factor: int | str, seed: int, step: int = 0) -> Int64[np.ndarray, "n k"]:
         """`n` states that agree in one factor (its value is random too) and are uniform in the others.
@@ -199,17 +158,6 @@ class FactorSpace:
             raise UntwineError(f"cannot draw {n} samples")
         uniforms = np_uniform(seed, purpose, (n, len(self)), step)
         return low + (uniforms * (stop - low)).astype(np.int64)
-
-    def _refuse_constant(self, radius: float, free: np.ndarray, half: np.ndarray) -> None:
-        """A metric on a window without any variation would be meaningless (0.01 of 64 values is none)."""
-        sizes = np.array(self.sizes)
-        if (half[sizes > 1] >= 1).any():
-            return
-        movable = sizes[free & (sizes > 1)]
-        if not len(movable):
-            raise UntwineError("every factor is constant in this window, whatever its radius: all are frozen")
-        needed = f"1/{movable.max()} ({math.ceil(1e4 / movable.max()) / 1e4})"
-        raise UntwineError(f"every factor is constant in a window of radius {radius}; it must be at least {needed}")
 
     # --- JSON -----------------------------------------------------------------------------------------
 

@@ -1,0 +1,45 @@
+"""Every metric by its name: pure functions of arrays, `untwine.metrics.mig(codes, factors) -> Score`.
+
+Codes are `[n, d]`, or `[members, n, d]` for the models of a pack; factors are `[n, k]`. `local(metric)` makes any of
+them local, `sampled(metric)` samples what it needs from a dataset. No torch is needed to import this.
+
+>>> get("mig") is mig
+True
+"""
+
+from __future__ import annotations
+
+from untwine.metrics.encoder import Encoder
+from untwine.metrics.information import mig, modularity
+from untwine.metrics.local import local, sampled
+from untwine.metrics.score import Metric, Score, metric
+from untwine.metrics.score import metrics as _registry
+
+__all__ = [
+    "Encoder",
+    "Metric",
+    "Score",
+    "get",
+    "local",
+    "metric",
+    "mig",
+    "modularity",
+    "names",
+    "sampled",
+]
+
+
+def names() -> list[str]:
+    """The names of all metrics.
+
+    >>> "mig" in names()
+    True
+    """
+    return _registry.names()
+
+
+def get(name: str) -> Metric[...]:
+    """The metric of this name; a misspelt one is answered with a suggestion."""
+    found = _registry[name]
+    assert isinstance(found, Metric)
+    return found

@@ -1,0 +1,99 @@
+"""Sampling designs: which states a metric needs to see, drawn from any factor space or window."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Int64
+
+from untwine.data.factors import FactorSpace
+from untwine.errors import UntwineError
+from untwine.streams import np_uniform
+
+
+@dataclass(frozen=True)
+class Design(ABC):
+    """How a metric's sample is drawn. `points` is how many states it has unless another number is asked for."""
+
+    points: int = 10_000
+
+    @abstractmethod
+    def draw(self, grid: FactorSpace, points: int, seed: int, step: int = 0) -> Int64[np.ndarray, "*samples k"]:
+        """States of the grid, at most `points` of them; a pure function of the seed and the step."""
+
+
+@dataclass(frozen=True)
+class Independent(Design):
+    """`[n, k]`: independent, uniform over the grid.
+
+    >>> grid = FactorSpace(("x", "y"), (4, 9), ("ordered", "ordered"))
+    >>> Independent().draw(grid, points=5, seed=0).shape
+    (5, 2)
+    """
+
+    def draw(self, grid: FactorSpace, points: int, seed: int, step: int = 0) -> Int64[np.ndarray, "*samples k"]:
+        return grid.sample(points, seed, step)
+
+
+@dataclass(frozen=True)
+class Groups(Design):
+    """`[groups, size, k]`: in each group one factor, chosen at random, has one value; the others are random.
+
+    What FactorVAE's score votes on (Kim & Mnih 2018). Factors of a single value are never chosen.
+
+    >>> grid = FactorSpace(("x", "y"), (40, 9), ("ordered", "ordered"))
+    >>> states = Groups(size=8).draw(grid, points=24, seed=0)
+    >>> states.shape, (np.ptp(states, axis=1) == 0).sum(1).tolist()
+    ((3, 8, 2), [1, 1, 1])
+    """
+
+    points: int = 15_000 * 64
+    size: int = 64
+
+    def draw(self, grid: FactorSpace, points: int, seed: int, step: int = 0) -> Int64[np.ndarray, "*samples k"]:
+        groups = _groups(points, self.size, 1)
+        states = grid.sample(groups * self.size, seed, step).reshape(groups, self.size, len(grid))
+        fixed = chosen(grid, groups, seed, step)
+        rows = np.arange(groups)
+        states[rows, :, fixed] = states[rows, :1, fixed]
+        return states
+
+
+@dataclass(frozen=True)
+class Pairs(Design):
+    """`[groups, size, 2, k]`: the two states of a pair agree in one factor, the same for all pairs of a group.
+
+    What BetaVAE's score is made of (Higgins et al. 2017): every pair has its own value of that factor.
+
+    >>> grid = FactorSpace(("x", "y"), (40, 9), ("ordered", "ordered"))
+    >>> states = Pairs(size=8).draw(grid, points=48, seed=0)
+    >>> states.shape, (states[:, :, 0] == states[:, :, 1]).all(1).sum(1).tolist()
+    ((3, 8, 2, 2), [1, 1, 1])
+    """
+
+    points: int = 15_000 * 64 * 2
+    size: int = 64
+
+    def draw(self, grid: FactorSpace, points: int, seed: int, step: int = 0) -> Int64[np.ndarray, "*samples k"]:
+        groups = _groups(points, self.size, 2)
+        states = grid.sample(groups * self.size * 2, seed, step).reshape(groups, self.size, 2, len(grid))
+        fixed = chosen(grid, groups, seed, step)
+        rows = np.arange(groups)
+        states[rows, :, 1, fixed] = states[rows, :, 0, fixed]
+        return states
+
+
+def chosen(grid: FactorSpace, groups: int, seed: int, step: int) -> Int64[np.ndarray, " groups"]:
+    """For each group the factor that is held, uniform among those of more than one value."""
+    movable = np.flatnonzero(np.array(grid.sizes) > 1)
+    if not len(movable):
+        raise UntwineError("every factor has a single value: there is none to hold")
+    return movable[(np_uniform(seed, "held factor", groups, step) * len(movable)).astype(np.int64)]
+
+
+def _groups(points: int, size: int, each: int) -> int:
+    if points < size * each:
+        raise UntwineError(f"{points} points are too few: a group alone has {size * each}")
+    return points // (size * each)

@@ -1,0 +1,142 @@
+"""Mutual information between codes and factors, and the scores that are made of it: MIG and modularity."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from untwine.errors import UntwineError, unknown
+from untwine.metrics.score import Outcome, metric
+
+BINNINGS = ("histogram", "quantile")
+
+
+def discretised(codes: Float64[np.ndarray, "n d"], bins: int, binning: str = "histogram") -> Int64[np.ndarray, "n d"]:
+    """The bin of every code, from 0 on: bins of equal width over each code's range, or of equal counts.
+
+    Quantiles that coincide (a code with few values) make one bin.
+
+    >>> discretised(np.array([[0.0], [1.0], [10.0]]), bins=2)[:, 0].tolist()
+    [0, 0, 1]
+    >>> discretised(np.array([[0.0], [1.0], [10.0], [11.0]]), bins=2, binning="quantile")[:, 0].tolist()
+    [0, 0, 1, 1]
+    """
+    if isinstance(bins, bool) or not isinstance(bins, int | np.integer) or bins < 2:
+        raise UntwineError(f"bins must be a whole number, 2 or more, not {bins!r}")
+    if binning not in BINNINGS:
+        raise unknown("binning", str(binning), BINNINGS)
+    if len(codes) < bins:
+        raise UntwineError(f"{len(codes)} samples are fewer than {bins} bins: use more samples, or fewer bins")
+    found = np.empty(codes.shape, np.int64)
+    for column, code in enumerate(codes.T):
+        if binning == "histogram":
+            edges = np.histogram_bin_edges(code, bins)[1:-1]
+        else:
+            edges = np.unique(np.quantile(code, np.linspace(0, 1, bins + 1)[1:-1]))
+        # A value on an edge belongs to the bin above it. The largest value is above all inner edges.
+        found[:, column] = np.searchsorted(edges, code, side="right")
+    return found
+
+
+def labels(factors: Int64[np.ndarray, "n k"]) -> tuple[Int64[np.ndarray, "n k"], list[int]]:
+    """Each factor's values numbered from 0 on without gaps, and how many there are.
+
+    >>> labels(np.array([[7, 0], [3, 0]]))
+    (array([[1, 0], [0, 0]]), [2, 1])
+    """
+    columns = [np.unique(column, return_inverse=True) for column in factors.T]
+    return np.stack([inverse for _, inverse in columns], 1), [len(values) for values, _ in columns]
+
+
+def joint_counts(
+    bins: Int64[np.ndarray, "n d"], values: Int64[np.ndarray, "n k"], levels: int, sizes: list[int]
+) -> list[Int64[np.ndarray, "d levels size"]]:
+    """For every factor the counts of all codes' bins with its values."""
+    d = bins.shape[1]
+    offset = bins + np.arange(d) * levels
+    found = []
+    for column, size in zip(values.T, sizes, strict=True):
+        index = offset * size + column[:, None]
+        found.append(np.bincount(index.ravel(), minlength=d * levels * size).reshape(d, levels, size))
+    return found
+
+
+def entropy(counts: Int64[np.ndarray, "*batch values"]) -> Float64[np.ndarray, "*batch"]:
+    """Nats of the distribution that counts stand for.
+
+    >>> float(entropy(np.array([1, 1]))) == np.log(2)
+    True
+    """
+    p = counts / counts.sum(-1, keepdims=True)
+    return np.asarray(-(p * np.log(np.where(p > 0, p, 1))).sum(-1))
+
+
+def mutual_information(
+    codes: Float64[np.ndarray, "n d"],
+    factors: Int64[np.ndarray, "n k"],
+    bins: int = 20,
+    binning: str = "histogram",
+) -> tuple[Float64[np.ndarray, "d k"], Float64[np.ndarray, " k"]]:
+    """I(code; factor) in nats for all pairs, codes discretised, and the entropy of every factor.
+
+    >>> x = np.arange(8)[:, None] % 4
+    >>> information, of_factor = mutual_information(x.astype(float), x, bins=4)
+    >>> bool(np.allclose(information, np.log(4))), bool(np.allclose(of_factor, np.log(4)))
+    (True, True)
+    """
+    values, sizes = labels(factors)
+    counts = joint_counts(discretised(codes, bins, binning), values, bins, sizes)
+    found, of_factors = np.empty((codes.shape[1], len(sizes))), np.empty(len(sizes))
+    for k, joint in enumerate(counts):
+        of_factors[k] = entropy(joint[0].sum(0))
+        # H(code) + H(factor) - H(both); rounding may pass 0
+        found[:, k] = entropy(joint.sum(2)) + of_factors[k] - entropy(joint.reshape(len(joint), -1))
+    return np.maximum(found, 0), of_factors
+
+
+@metric(local={"bins": 5})
+def mig(
+    codes: Float64[np.ndarray, "n d"], factors: Int64[np.ndarray, "n k"], bins: int = 20, binning: str = "histogram"
+) -> Outcome:
+    """Mutual information gap: mean over factors of (largest - second largest I(code; factor)) / H(factor).
+
+    Chen et al. 2018, Eq. 6; rolinek2019, S65 to S69. Codes are discretised, so it cannot pass log(bins) / log(values).
+    A perfect code has that bound, noise about 0.
+
+    Args:
+        bins: How many bins each code's range is cut into; 5 for local samples (rhodes2021, appendix B).
+        binning: histogram (equal width) or quantile (equal counts).
+
+    >>> x = np.indices((4, 4)).reshape(2, -1).T
+    >>> float(mig(x * 1.0, x, bins=4)), float(mig((x @ [[1, 1], [1, -1]]) * 1.0, x, bins=4))
+    (1.0, 0.0)
+    """
+    information, of_factors = mutual_information(codes, factors, bins, binning)
+    ordered = np.sort(np.vstack([information, np.zeros((1, len(of_factors)))]), axis=0)  # a single code has no rival
+    gaps = (ordered[-1] - ordered[-2]) / of_factors
+    return float(gaps.mean()), {"mutual_information": information, "entropy": of_factors, "gaps": gaps}
+
+
+@metric(local={"bins": 5})
+def modularity(
+    codes: Float64[np.ndarray, "n d"], factors: Int64[np.ndarray, "n k"], bins: int = 20, binning: str = "histogram"
+) -> Outcome:
+    """Mean over codes of 1 - (information on other factors)^2 / ((k - 1) (information on its own)^2).
+
+    Ridgeway & Mozer 2018, Eqs. 2 and 3. A code that says nothing about any factor counts as 0; with a single
+    factor there is nothing to mix, and every code that says something counts as 1.
+
+    Args:
+        bins: How many bins each code's range is cut into; 5 for local samples (rhodes2021, appendix B).
+        binning: histogram (equal width) or quantile (equal counts).
+
+    >>> x = np.indices((4, 4)).reshape(2, -1).T
+    >>> float(modularity(x * 1.0, x, bins=4))
+    1.0
+    """
+    information, _ = mutual_information(codes, factors, bins, binning)
+    squares = information**2
+    own = squares.max(1)
+    others = (squares.sum(1) - own) / np.maximum(own, np.finfo(float).tiny) / max(1, squares.shape[1] - 1)
+    each = np.where(own > 0, 1 - others, 0.0)
+    return float(each.mean()), {"mutual_information": information, "modularity_by_code": each}

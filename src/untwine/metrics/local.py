@@ -1,0 +1,158 @@
+"""Metrics of a model on data: on a sample of all states, or averaged over local samples (rhodes2021, section 5.3)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from untwine.data.dataset import Dataset
+from untwine.data.windows import Window, around, whole
+from untwine.errors import UntwineError, refuse_unknown
+from untwine.metrics.encoder import Encode, Encoder
+from untwine.metrics.score import Metric, Score, metrics
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A metric with its arguments, and how many states its sample has."""
+
+    metric: Metric[...]
+    arguments: dict[str, Any]
+    points: int
+
+    def __call__(self, codes: np.ndarray, factors: np.ndarray, kinds: tuple[str, ...]) -> Score:
+        known = {"kinds": kinds} if "kinds" in self.metric.options else {}
+        return self.metric(codes, factors, **known | self.arguments)
+
+
+def bind(metric: Any, points: int | None = None, local: bool = False, **arguments: Any) -> Bound:
+    """A metric by its name, as itself or as a `functools.partial`, with arguments.
+
+    >>> bind("mig", local=True).arguments, bind("mig", bins=7).arguments
+    ({'bins': 5}, {'bins': 7})
+    """
+    if isinstance(metric, functools.partial):
+        if metric.args:
+            raise UntwineError("a metric's arguments are given by name: partial(mig, bins=5)")
+        metric, arguments = metric.func, metric.keywords | arguments
+    found = metrics[metric] if isinstance(metric, str) else metric
+    if not isinstance(found, Metric):
+        raise UntwineError(f"{metric!r} is no metric: name one, or decorate your function with @metrics.metric")
+    if found.takes != ("codes", "factors"):
+        raise UntwineError(f"{found.__name__} is a function of {', '.join(found.takes)}, not of codes and factors")
+    refuse_unknown(f"argument of metric {found.__name__!r}:", arguments, found.options)
+    points = found.design.points if points is None else points
+    if isinstance(points, bool) or not isinstance(points, int | np.integer) or points < 2:
+        raise UntwineError(f"points must be a whole number, 2 or more, not {points!r}")
+    return Bound(found, (found.local if local else {}) | arguments, int(points))
+
+
+def over(windows: Sequence[Window], bound: Sequence[Bound], encoder: Encoder, seed: int) -> list[list[Score]]:
+    """The scores of every metric on every window. Metrics with the same sample share it, and its codes."""
+    found: list[list[Score]] = [[] for _ in bound]
+    for step, window in enumerate(windows):
+        samples: dict[Any, tuple[np.ndarray, np.ndarray]] = {}
+        for one, scores in zip(bound, found, strict=True):
+            key = (one.metric.design, one.points)
+            if key not in samples:
+                factors = window.place(one.metric.design.draw(window.grid, one.points, seed, step))
+                samples[key] = encoder(factors), factors
+            scores.append(one(*samples[key], window.space.kinds))
+    return found
+
+
+# A metric of a model, `(encode, dataset, seed=0)`: `encode` maps images to codes, of one model or of a pack.
+OnModel = Callable[..., Score]
+
+
+def sampled(metric: Any, points: int | None = None, **arguments: Any) -> OnModel:
+    """A metric on states drawn from the whole factor space, as many as its definition has if `points` is None.
+
+    >>> import untwine.datasets
+    >>> square = untwine.datasets.synthetic_linear(ratio=1.0)
+    >>> score = sampled("mig", points=2000)(lambda x: x, square)
+    >>> score.settings["samples"], score.settings["bins"], score.settings["dataset"]["name"]
+    (2000, 20, 'synthetic_linear')
+    """
+    bound = bind(metric, points, **arguments)
+
+    def score(encode: Encode, dataset: Dataset, seed: int = 0) -> Score:
+        encoder = _encoder(encode, dataset)
+        return described(over([whole(encoder.space)], [bound], encoder, seed)[0][0], dataset, seed)
+
+    return score
+
+
+def local(
+    metric: Any,
+    radius: float = 0.1,
+    samples: int = 20,
+    points: int = 10_000,
+    freeze_below: int | None = None,
+    wrap: bool = False,
+    **arguments: Any,
+) -> OnModel:
+    """Any metric of codes and factors made local: its mean over windows around random states (rhodes2021, 5.3).
+
+    The same seed gives the same windows and the same states in them, whatever the model and the metric. The
+    paper's settings are the defaults, 5 bins among them. `freeze_below` and `wrap`: see `data.windows.around`.
+
+    Args:
+        metric: By name, as a function, or a `functools.partial` of one.
+        radius: Of a window, as a fraction of each factor's values (rho).
+        samples: How many windows.
+        points: States in each window.
+
+    >>> import untwine.datasets
+    >>> square = untwine.datasets.synthetic_linear(ratio=1.0)
+    >>> score = local("mig", radius=0.2, points=2000)(lambda x: x, square)
+    >>> score.values.shape, score.details["by_window"].shape
+    ((1,), (20,))
+    """
+    bound = bind(metric, points, local=True, **arguments)
+    rules = {"freeze_below": freeze_below, "wrap": wrap}
+
+    def score(encode: Encode, dataset: Dataset, seed: int = 0) -> Score:
+        encoder = _encoder(encode, dataset)
+        windows = windows_of(encoder, radius, samples, seed, **rules)
+        scores = over(windows, [bound], encoder, seed)[0]
+        return described(averaged(scores, windows, radius, rules), dataset, seed)
+
+    return score
+
+
+def windows_of(encoder: Encoder, radius: float, samples: int, seed: int, **rules: Any) -> list[Window]:
+    """The windows of a seed."""
+    if isinstance(samples, bool) or not isinstance(samples, int | np.integer) or samples < 1:
+        raise UntwineError(f"samples must be a whole number of windows, 1 or more, not {samples!r}")
+    return [around(encoder.space, radius, seed, step, **rules) for step in range(samples)]
+
+
+def averaged(scores: Sequence[Score], windows: Sequence[Window], radius: float, rules: dict[str, Any]) -> Score:
+    """The mean over windows. `by_window` has the scores themselves, parts have their means."""
+    first = scores[0]
+    values = np.stack([score.values for score in scores], -1)
+    pack = values.shape[0] > 1 or np.ndim(first.details.get("dead_codes", [0])) > 1
+    details: dict[str, Any] = {"by_window": values if pack else values[0]}
+    for name in first.parts:
+        details[name] = np.mean([score.details[name] for score in scores], axis=0)
+    details["constant_factors"] = [score.details["constant_factors"] for score in scores]
+    details["dead_codes"] = [score.details["dead_codes"] for score in scores]
+    details["low"] = [list(window.low) for window in windows]
+    details["sizes"] = [list(window.grid.sizes) for window in windows]
+    settings = first.settings | {"radius": radius, "windows": len(scores), **rules}
+    return Score(f"local_{first.metric}", values.mean(-1), details, settings, first.parts)
+
+
+def described(score: Score, dataset: Dataset, seed: int) -> Score:
+    """A score that says on what it was computed."""
+    settings = score.settings | {"dataset": dict(dataset.spec), "seed": seed}
+    return Score(score.metric, score.values, score.details, settings, score.parts)
+
+
+def _encoder(encode: Encode, dataset: Dataset) -> Encoder:
+    return encode if isinstance(encode, Encoder) else Encoder(encode, dataset)

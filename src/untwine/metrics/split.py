@@ -1,0 +1,34 @@
+"""Training and test parts of a sample, for metrics that fit a model."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float64, Int64, Num
+
+from untwine.errors import UntwineError
+from untwine.streams import np_uniform
+
+
+def split(
+    codes: Float64[np.ndarray, "n d"], factors: Num[np.ndarray, "n k"], test: float, seed: int = 0
+) -> tuple[Int64[np.ndarray, " train"], Int64[np.ndarray, " test"]]:
+    """The rows to train on and those to test on: a random fraction of them.
+
+    Rows are first put in an order of their own (by factors, then codes), so that a score depends on the seed and
+    on which samples there are, not on the order in which they came.
+
+    >>> x = np.arange(10.0)[:, None]
+    >>> train, test = split(x, x, test=0.2)
+    >>> train_reversed, test_reversed = split(x[::-1], x[::-1], test=0.2)
+    >>> len(train), len(test), sorted((9 - test_reversed).tolist()) == sorted(test.tolist())
+    (8, 2, True)
+    """
+    if isinstance(test, bool) or not isinstance(test, int | float) or not 0 < test < 1:
+        raise UntwineError(f"the part to test on is a fraction between 0 and 1, not {test!r}")
+    n = len(codes)
+    count = round(test * n)
+    if min(count, n - count) < 1:
+        raise UntwineError(f"{n} samples cannot be split into {1 - test:g} and {test:g}: one part would be empty")
+    order = np.lexsort((*codes.T[::-1], *factors.T[::-1]))
+    shuffled = order[np.argsort(np_uniform(seed, "split", n), kind="stable")]
+    return shuffled[count:], shuffled[:count]
