@@ -37,6 +37,10 @@ _DIMENSIONS = {"codes": (2,), "means": (2,), "variances": (2,), "jacobians": (3,
 _SHAPES = {"codes": "[n, d]", "means": "[n, d]", "variances": "[n, d]", "jacobians": "[n, latent, outputs]"}
 
 
+# Things that are no arrays: those of one model, or a list of them.
+OBJECTS = ("posterior", "prior")
+
+
 def given(arrays: Mapping[str, Any], continuous: bool, metric: str) -> Given:
     """The arrays of a metric, checked; one member's, or with members as the first dimension.
 
@@ -54,18 +58,23 @@ def given(arrays: Mapping[str, Any], continuous: bool, metric: str) -> Given:
             raise UntwineError(f"{metric}: every factor is constant in this sample, so there is nothing to score")
         settings["samples"] = int(np.prod(factors.shape[:-1]))
         shared["factors"] = factors[..., kept]
-    own = {name: value for name, value in arrays.items() if name != "factors"}
+    own = {name: value for name, value in arrays.items() if name not in ("factors", *OBJECTS)}
     checked = {name: _array(name, value, shared.get("factors"), metric) for name, value in own.items()}
+    checked |= {name: (arrays[name], isinstance(arrays[name], list)) for name in OBJECTS if name in arrays}
     packs = {pack for _, pack in checked.values()}
     if len(packs) > 1:
-        raise UntwineError(f"{metric}: some of {', '.join(own)} have members as their first dimension, others not")
+        raise UntwineError(f"{metric}: some of {', '.join(checked)} are those of several members, others not")
     pack = packs.pop() if packs else False
-    whole = {name: array if pack else array[None] for name, (array, _) in checked.items()}
+    whole = {name: value if pack else value[None] for name, (value, _) in checked.items() if name in own}
     lengths = {name: array.shape[:2] for name, array in whole.items()}
     if len(set(lengths.values())) > 1:
         raise UntwineError(f"{metric}: members and samples differ: {lengths}")
-    count = next(iter(lengths.values()))[0] if lengths else 1
-    members = [tuple(shared[n] if n in shared else whole[n][i] for n in arrays) for i in range(count)]
+    each = whole | {name: value if pack else [value] for name, (value, _) in checked.items() if name in OBJECTS}
+    counts = {name: len(value) for name, value in each.items()}
+    if len(set(counts.values())) > 1:
+        raise UntwineError(f"{metric}: the numbers of members differ: {counts}")
+    count = next(iter(counts.values()), 1)
+    members = [tuple(shared[n] if n in shared else each[n][i] for n in arrays) for i in range(count)]
     for name, array in whole.items():
         if "factors" not in arrays:
             settings["samples"] = array.shape[1]
@@ -126,7 +135,9 @@ def _factors(value: Any, continuous: bool, metric: str) -> Num[np.ndarray, "*sam
 def _array(name: str, value: Any, factors: np.ndarray | None, metric: str) -> tuple[np.ndarray, bool]:
     """An array in float64, and whether its first dimension is that of members."""
     if name not in _DIMENSIONS:
-        raise UntwineError(f"{metric} takes {name!r}, which no metric does; known: {', '.join(_DIMENSIONS)}, factors")
+        raise UntwineError(
+            f"{metric} takes {name!r}, which no metric does; known: {', '.join(_DIMENSIONS)}, factors, {', '.join(OBJECTS)}"
+        )
     array = np.asarray(value)
     if not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array):
         raise UntwineError(f"{metric}: {name} are {array.dtype}; they must be numbers")
