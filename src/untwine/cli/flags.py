@@ -7,7 +7,7 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -200,11 +200,16 @@ JSON = "print the numbers as JSON, and nothing else"
 
 
 def arguments(
-    function: Callable[..., Any], prefix: bool = True, per_member: bool = False, shown: Mapping[str, str] | None = None
+    function: Callable[..., Any],
+    prefix: bool = True,
+    per_member: bool = False,
+    shown: Mapping[str, str] | None = None,
+    leave_out: Collection[str] = (),
+    switches: bool = False,
 ) -> type:
     """A dataclass with a flag for each argument of a function; `per_member` floats take a value for each member.
 
-    `shown` has what stands for the default of an argument.
+    `shown` has what stands for the default of an argument. With `switches`, what is False by default needs no value.
     """
     inner = inspect.unwrap(function)
     fields = []
@@ -213,6 +218,11 @@ def arguments(
         if isinstance(annotation, str):  # one by one: the return type of a method would import torch
             annotation = eval(annotation, inner.__globals__)
         default = dataclasses.MISSING if parameter.default is parameter.empty else parameter.default
+        if name in leave_out:
+            continue
+        if switches and default is False:
+            fields.append(switch(name, mention(function, name) or ""))
+            continue
         found = reader(annotation, default)
         if found is None:  # it can be given only in Python
             continue

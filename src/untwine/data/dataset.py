@@ -181,7 +181,7 @@ def dataset(function: Callable[P, Dataset]) -> Callable[P, Dataset]:
         bound.apply_defaults()
         hints = typing.get_type_hints(function)
         for key, value in bound.arguments.items():
-            bound.arguments[key] = _conform(value, hints.get(key, Any), f"{key!r} of dataset {name!r}")
+            bound.arguments[key] = conform(value, hints.get(key, Any), f"{key!r} of dataset {name!r}")
         made = function(*bound.args, **bound.kwargs)
         made.spec = {"name": name, **{key: _plain(value, key) for key, value in bound.arguments.items()}}
         return made
@@ -221,7 +221,7 @@ def fingerprint(array: np.ndarray) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
-def _conform(value: Any, hint: Any, where: str) -> Any:
+def conform(value: Any, hint: Any, where: str) -> Any:
     """The value as the type that a signature promises, or an error which says what it should be."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -229,6 +229,8 @@ def _conform(value: Any, hint: Any, where: str) -> Any:
     choices = tuple(typing.get_origin(choice) or choice for choice in choices)
     if Any in choices:
         return value
+    if tuple in choices and isinstance(value, list):
+        return tuple(value)
     # True is an int to Python; to a reader of a spec it is not.
     if isinstance(value, choices) and (bool in choices or not isinstance(value, bool)):
         return value

@@ -135,9 +135,8 @@ def _factors(value: Any, continuous: bool, metric: str) -> Num[np.ndarray, "*sam
 def _array(name: str, value: Any, factors: np.ndarray | None, metric: str) -> tuple[np.ndarray, bool]:
     """An array in float64, and whether its first dimension is that of members."""
     if name not in _DIMENSIONS:
-        raise UntwineError(
-            f"{metric} takes {name!r}, which no metric does; known: {', '.join(_DIMENSIONS)}, factors, {', '.join(OBJECTS)}"
-        )
+        known = ", ".join((*_DIMENSIONS, "factors", *OBJECTS))
+        raise UntwineError(f"{metric} takes {name!r}, which no metric does; known: {known}")
     array = np.asarray(value)
     if not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array):
         raise UntwineError(f"{metric}: {name} are {array.dtype}; they must be numbers")

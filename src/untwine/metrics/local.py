@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,7 +51,7 @@ def bind(metric: Any, points: int | None = None, local: bool = False, **argument
     return Bound(found, (found.local if local else {}) | arguments, int(points))
 
 
-def over(windows: Sequence[Window], bound: Sequence[Bound], encoder: Encoder, seed: int) -> list[list[Score]]:
+def over(windows: Iterable[Window], bound: Sequence[Bound], encoder: Encoder, seed: int) -> list[list[Score]]:
     """The scores of every metric on every window. Metrics with the same sample share it, and its codes."""
     found: list[list[Score]] = [[] for _ in bound]
     for step, window in enumerate(windows):

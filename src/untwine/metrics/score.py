@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, ParamSpec, overload
@@ -11,6 +12,7 @@ from typing import Any, Generic, ParamSpec, overload
 import numpy as np
 from jaxtyping import Float64
 
+from untwine.data.dataset import conform
 from untwine.errors import UntwineError, refuse_unknown
 from untwine.metrics.arrays import Given, given, several
 from untwine.metrics.designs import Design, Independent
@@ -84,6 +86,11 @@ class Metric(Generic[P]):
         self.design = design or Independent()
         self.continuous, self.together = continuous, together
 
+    @functools.cached_property
+    def _hints(self) -> dict[str, Any]:
+        hints = typing.get_type_hints(self.__wrapped__)
+        return {name: hints.get(name, Any) for name in self.options}
+
     def __repr__(self) -> str:
         return f"<metric {self.__name__}({', '.join(self.takes)})>"
 
@@ -95,6 +102,8 @@ class Metric(Generic[P]):
             raise UntwineError(f"metric {self.__name__!r} takes {', '.join(self.takes)}: {error}") from None
         bound.apply_defaults()
         values = bound.arguments
+        for name in self.options:
+            values[name] = conform(values[name], self._hints[name], f"{name!r} of metric {self.__name__!r}")
         taken = {name: values.pop(name) for name in self.takes}
         check = several if self.together else given
         arrays = check(taken, self.continuous, self.__name__)

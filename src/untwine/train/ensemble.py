@@ -14,9 +14,11 @@ import torch
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 from torch import Tensor
+from torch.distributions import Distribution
 
 from untwine.errors import UntwineError
 from untwine.model.info import Info
+from untwine.model.posteriors import Q
 from untwine.model.vae import VAE
 from untwine.train import checkpoint, folder
 from untwine.train.batches import constants, scaled
@@ -59,6 +61,16 @@ class Ensemble:
     def variances(self, x: ArrayLike | Tensor, batch: int = 512) -> Float[Tensor, "members n latent"]:
         """The posterior variances of examples."""
         return self._map(lambda vae, x: vae.posterior(scaled(x, self._standard)).variance(), self._examples(x), batch)
+
+    def posteriors(self, x: ArrayLike | Tensor, batch: int = 512) -> list[Q]:
+        """The posteriors q(z | x) of examples, of each member."""
+        raw = self._map(lambda vae, x: vae.encoder(scaled(x, self._standard)), self._examples(x), batch)
+        return [self._stack.template.posterior_kind.build(one) for one in raw]
+
+    def priors(self) -> list[Distribution]:
+        """The prior p(z) of each member, which may be a learned one."""
+        with torch.no_grad():
+            return [self.member(i).prior() for i in range(len(self))]
 
     def decode(self, z: ArrayLike | Tensor, batch: int = 512) -> Float[Tensor, "members n ..."]:
         """The mean images of codes `[n, latent]`, or `[members, n, latent]` for codes of each member."""

@@ -26,11 +26,11 @@ FINISHED = ("done", "diverged")
 
 
 @contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
+def locked(path: Path, name: str = ".lock") -> Iterator[None]:
     """Hold a folder for this process; the system lets go of it however the process ends."""
     try:
         path.mkdir(parents=True, exist_ok=True)
-        file = (path / ".lock").open("a+")
+        file = (path / name).open("a+")
     except OSError as error:
         raise UntwineError(f"{path} cannot be written to: {error.strerror or error}; choose another folder") from None
     with file:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from untwine.errors import UntwineError
+
+T = TypeVar("T")
 
 
 class Reporter:
@@ -104,6 +106,19 @@ def _bar() -> Iterator[Bar]:
     terms = Text()  # a line of its own: it would squeeze the bar
     with Live(Group(progress, terms), console=Console(stderr=True), refresh_per_second=4):
         yield Bar(progress, terms)
+
+
+def track(items: Iterable[T], what: str, total: int, progress: bool | None = None) -> Iterator[T]:
+    """The items, with a bar that says what is being done if there is a terminal (or `progress=True`)."""
+    if not (progress or (progress is None and sys.stderr.isatty())):
+        yield from items
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        yield from bar.track(items, total=total, description=what)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,90 @@
+"""The statistics that the papers report of scores over seeds: intervals, Welch's t-test, effect sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+
+from untwine.errors import UntwineError
+from untwine.streams import np_uniform
+
+Values = Sequence[Any] | np.ndarray
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Of several models' scores: the mean, its standard error, and intervals. None where one model is too few.
+
+    `interval` is the bootstrap's (percentiles of the means of resamples); the papers' bands are
+    `mean -+ 2 standard_error`.
+    """
+
+    count: int
+    mean: float
+    std: float | None
+    standard_error: float | None
+    interval: tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Welch's t-test between two sets of scores, `first - second`. None where it is not defined.
+
+    `effect` is Cohen's d, the difference in units of the root mean of both variances.
+    """
+
+    difference: float
+    t: float | None
+    freedom: float | None
+    p: float | None
+    effect: float | None
+    interval: tuple[float, float] | None
+
+
+def summary(values: Values, level: float = 0.95, resamples: int = 10_000, seed: int = 0) -> Summary:
+    """Mean, standard error and bootstrap interval of scores over models.
+
+    >>> found = summary([0.1, 0.2, 0.3])
+    >>> round(found.mean, 3), round(found.standard_error, 4), found.interval[0] < 0.2 < found.interval[1]
+    (0.2, 0.0577, True)
+    """
+    array = _numbers(values)
+    n = len(array)
+    if n < 2:
+        return Summary(n, float(array.mean()), None, None, None)
+    std = float(array.std(ddof=1))
+    rows = (np_uniform(seed, "bootstrap", (resamples, n)) * n).astype(np.int64)
+    low, high = np.quantile(array[rows].mean(1), [(1 - level) / 2, (1 + level) / 2])
+    return Summary(n, float(array.mean()), std, std / math.sqrt(n), (float(low), float(high)))
+
+
+def compare(first: Values, second: Values, level: float = 0.95) -> Comparison:
+    """Welch's t-test (two-sided, unequal variances) of the means of two sets of scores.
+
+    >>> found = compare([1.0, 2.0, 3.0], [2.0, 4.0, 6.0, 8.0])
+    >>> round(found.t, 3), round(found.freedom, 2), round(found.p, 3)
+    (-2.121, 4.08, 0.1)
+    """
+    from scipy import stats
+
+    a, b = _numbers(first), _numbers(second)
+    difference = float(a.mean() - b.mean())
+    if min(len(a), len(b)) < 2 or a.var() + b.var() == 0:
+        return Comparison(difference, None, None, None, None, None)
+    effect = difference / math.sqrt((a.var(ddof=1) + b.var(ddof=1)) / 2)
+    found = stats.ttest_ind(a, b, equal_var=False)
+    low, high = found.confidence_interval(level)
+    t, freedom, p = float(found.statistic), float(found.df), float(found.pvalue)  # type: ignore[attr-defined]
+    return Comparison(difference, t, freedom, p, effect, (float(low), float(high)))
+
+
+def _numbers(values: Values) -> Float64[np.ndarray, " n"]:
+    array = np.asarray(values, np.float64)
+    if array.ndim != 1 or not len(array) or not np.isfinite(array).all():
+        raise UntwineError(f"scores to compare must be one or more finite numbers [n], not {values!r:.80}")
+    return array

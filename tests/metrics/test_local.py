@@ -1,0 +1,208 @@
+"""Local metrics: the paper's windows, the same for every model, averaged; and no state encoded twice."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+import torch
+
+import untwine as uw
+from untwine.data import FactorSpace
+from untwine.data.dataset import Dataset
+from untwine.data.windows import around
+from untwine.errors import UntwineError
+from untwine.metrics.encoder import Encoder
+from untwine.metrics.local import local, sampled
+
+
+class Grid(Dataset):
+    """States that are seen as they are."""
+
+    def __init__(self, sizes=(20, 20, 3), kinds=("ordered", "cyclic", "categorical")):
+        super().__init__((len(sizes),), 100, FactorSpace(tuple("abcdefg"[: len(sizes)]), sizes, kinds))
+        self.spec = {"name": "grid", "sizes": list(sizes)}
+        self.seen: list[np.ndarray] = []
+
+    def _batch(self, indices):
+        return self._observe(self._factors_of(indices))
+
+    def _factors_of(self, indices):
+        return self.factors.sample(100, seed=0)[indices]
+
+    def _observe(self, factors):
+        self.seen.append(factors)
+        return factors.astype(np.float32)
+
+
+def identity(x):
+    return x
+
+
+def test_the_windows_are_the_papers():
+    data = Grid()
+    score = local("mig", radius=0.1, samples=7, points=500)(identity, data, seed=3)
+    seen = np.concatenate(data.seen)
+    assert score.details["by_window"].shape == (7,)
+    for step in range(7):
+        centre = data.factors.centroid(3, step)
+        low = np.maximum(centre - [2, 2, 0], 0)
+        high = np.minimum(centre + np.array([2, 2, 0]), [19, 19, 2])
+        assert score.details["low"][step] == low.tolist()
+        assert score.details["sizes"][step] == (high - low + 1).tolist()
+        inside = ((seen >= low) & (seen <= high)).all(1)
+        assert inside.sum() >= np.prod(high - low + 1)  # 500 points: every state of a window of at most 25 is seen
+    assert score.details["constant_factors"] == [[2]] * 7  # categorical ones are fixed
+
+
+def test_it_is_the_mean_of_the_metric_over_windows():
+    data = Grid((64, 64), ("ordered", "ordered"))
+
+    def encode(x):
+        return np.stack([x[:, 0] + x[:, 1], x[:, 0] - x[:, 1]], 1)
+
+    score = local("modularity", radius=0.1, samples=5, points=400)(encode, data, seed=1)
+    by_hand = []
+    for step in range(5):
+        points = around(data.factors, 0.1, 1, step).sample(400, 1, step)
+        by_hand.append(float(uw.metrics.modularity(encode(points), points, bins=5)))
+    assert score.details["by_window"].tolist() == by_hand
+    assert float(score) == pytest.approx(np.mean(by_hand), abs=1e-12)
+    assert score.metric == "local_modularity" and score.settings["bins"] == 5
+
+
+def test_methods_are_compared_on_equal_windows():
+    first, second = Grid(), Grid()
+    local("mig", samples=3, points=50)(identity, first, seed=2)
+    local("modularity", samples=3, points=50)(lambda x: -x, second, seed=2)
+    other = Grid()
+    local("mig", samples=3, points=50)(identity, other, seed=3)
+    assert all(np.array_equal(a, b) for a, b in zip(first.seen, second.seen, strict=True))
+    assert not all(np.array_equal(a, b) for a, b in zip(first.seen, other.seen, strict=False))
+
+
+def test_a_pack_is_scored_at_once_as_its_members():
+    data = Grid((64, 64), ("ordered", "ordered"))
+    turn = np.array([[0.6, 0.8], [-0.8, 0.6]])
+    pack = local("mig", samples=4, points=300)(lambda x: torch.from_numpy(np.stack([x, x @ turn])), data)
+    assert pack.values.shape == (2,) and pack.details["by_window"].shape == (2, 4)
+    assert pack.values[0] == float(local("mig", samples=4, points=300)(identity, data))
+    assert pack.values[0] > pack.values[1]
+
+
+def test_a_code_that_changes_places_is_disentangled_locally_only():
+    """rhodes2021, 5.3: one pairing of codes and factors here, another one there."""
+    data = Grid((60, 60), ("ordered", "ordered"))
+
+    def encode(x):
+        swap = (x[:, :1] // 20 + x[:, 1:] // 20) % 2 == 0
+        return np.where(swap, x, x[:, ::-1]) + 0.0
+
+    assert float(sampled("mig", points=3000)(encode, data)) < 0.2
+    assert float(local("mig", radius=0.05, points=1000)(encode, data)) > 0.5
+
+
+@pytest.mark.parametrize("name", ["mig", "modularity"])
+def test_arguments_names_partials_and_functions(name):
+    data = Grid((64, 64), ("ordered", "ordered"))
+    metric = uw.metrics.get(name)
+    found = [
+        float(local(one, samples=3, points=200, **more)(identity, data))
+        for one, more in ((name, {"bins": 3}), (metric, {"bins": 3}), (functools.partial(metric, bins=3), {}))
+    ]
+    assert found[0] == found[1] == found[2] != float(local(name, samples=3, points=200)(identity, data))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: local("migg"), "did you mean 'mig'"),
+        (lambda: local("mig", binz=3), "did you mean 'bins'"),
+        (lambda: local(np.mean), "is no metric"),
+        (lambda: local(functools.partial(uw.metrics.mig, np.zeros((2, 2)))), "by name"),
+        (lambda: local("mig", points=1), "2 or more"),
+        (lambda: local("mig", samples=0)(identity, Grid()), "1 or more"),
+        (lambda: local("mig", radius=0.01)(identity, Grid()), "every factor is constant"),
+        (lambda: local("mig", radius=-1)(identity, Grid()), "0 or more"),
+        (lambda: local("mig")(lambda x: x[:3], Grid()), "encode gave codes of shape"),
+        (lambda: local("mig")(identity, uw.datasets.images(np.zeros((4, 8, 8), np.uint8))), "has no factors"),
+    ],
+)
+def test_what_cannot_be_done_is_said(make, message):
+    with pytest.raises(UntwineError, match=message):
+        make()
+
+
+def test_rules_of_the_reference_are_arguments():
+    data = Grid((8, 40), ("ordered", "cyclic"))
+    ours = local("mig", radius=0.2, samples=3, points=60)(identity, data)
+    theirs = local("mig", radius=0.2, samples=3, points=60, freeze_below=10)(identity, data)
+    assert ours.details["constant_factors"] == [[]] * 3 and theirs.details["constant_factors"] == [[0]] * 3
+    wrapped = local("mig", radius=0.2, samples=20, points=60, wrap=True)(identity, data)
+    assert all(sizes[1] == 17 for sizes in wrapped.details["sizes"])
+    assert not ours.comparable(theirs)
+
+
+# --- the encoder ------------------------------------------------------------------------------------
+
+
+def counted(data):
+    calls = []
+
+    def encode(x):
+        calls.append(len(x))
+        return x
+
+    return encode, calls
+
+
+def test_a_state_is_encoded_once():
+    data = Grid()
+    encode, calls = counted(data)
+    encoder = Encoder(encode, data)
+    for radius in (0.1, 0.2, 0.3):
+        local("mig", radius=radius, samples=5, points=2000)(encoder, data)
+    sampled("mig", points=5000)(encoder, data)
+    assert sum(calls) <= data.factors.states == 1200
+    states = data.factors.sample(50, seed=9)
+    assert np.array_equal(encoder(states), states.astype(np.float32))
+
+
+def test_codes_come_back_in_the_order_of_the_states_and_in_their_shape():
+    data = Grid()
+    states = data.factors.sample(60, seed=1).reshape(5, 4, 3, 3)
+    assert np.array_equal(Encoder(identity, data)(states), states.astype(np.float32))
+    pack = Encoder(lambda x: np.stack([x, 2 * x]), data)
+    assert np.array_equal(pack(states), np.stack([states, 2 * states]).astype(np.float32))
+    assert pack(states[:1]).shape == (2, 1, 4, 3, 3)
+
+
+def test_a_space_too_large_to_remember(monkeypatch):
+    monkeypatch.setattr("untwine.metrics.encoder._TABLE", 10)
+    data = Grid()
+    encode, calls = counted(data)
+    encoder = Encoder(encode, data)
+    states = np.repeat(data.factors.sample(7, seed=0), 10, 0)
+    for _ in range(2):
+        assert np.array_equal(encoder(states), states.astype(np.float32))
+    assert calls == [7, 7]
+    huge = Grid((1000,) * 7, ("ordered",) * 7)
+    assert Encoder(identity, huge)(huge.factors.sample(4, seed=0)).shape == (4, 7)
+
+
+def test_many_images_are_observed_in_parts(monkeypatch):
+    monkeypatch.setattr("untwine.metrics.encoder._IMAGES", 12 * 10)
+    data = Grid()
+    encode, calls = counted(data)
+    states = data.factors.factors(np.arange(95))
+    assert np.array_equal(Encoder(encode, data)(states), states.astype(np.float32))
+    assert max(calls) <= 10 and sum(calls) == 95
+
+
+def test_an_ensemble_is_scored_by_its_encode():
+    data = uw.datasets.three_dots(size=16, positions=16, examples=50)
+    run = uw.Run(method=uw.methods.beta_vae(), dataset=data, latents=3, seeds=[0, 1], steps=2, batch_size=8)
+    ensemble = uw.fit(run)
+    score = uw.metrics.local("mig", radius=0.2, samples=2, points=100)(ensemble.encode, data)
+    assert score.values.shape == (2,) and (score.values >= 0).all() and score.settings["dataset"] == data.spec

@@ -1,0 +1,56 @@
+"""Intervals and tests over seeds, against their formulas and scipy."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from untwine.errors import UntwineError
+from untwine.metrics.statistics import compare, summary
+
+
+def test_summary():
+    values = np.random.default_rng(0).normal(3, 2, 12)
+    found = summary(values)
+    assert found.count == 12 and found.mean == pytest.approx(values.mean())
+    assert found.standard_error == pytest.approx(stats.sem(values))
+    theirs = stats.bootstrap((values,), np.mean, n_resamples=20_000, method="percentile", rng=0).confidence_interval
+    assert found.interval == pytest.approx((theirs.low, theirs.high), abs=0.05)
+    assert summary(values) == found
+
+
+def test_the_bootstrap_covers_as_it_says():
+    rng = np.random.default_rng(1)
+    hits = [low <= 0 <= high for low, high in (summary(rng.normal(size=30), 0.9).interval for _ in range(200))]
+    assert 0.8 < np.mean(hits) < 0.96
+
+
+def test_welch_by_its_formula():
+    rng = np.random.default_rng(2)
+    a, b = rng.normal(0, 1, 10), rng.normal(1, 3, 7)
+    va, vb = a.var(ddof=1) / 10, b.var(ddof=1) / 7
+    found = compare(a, b)
+    assert found.t == pytest.approx((a.mean() - b.mean()) / math.sqrt(va + vb))
+    assert found.freedom == pytest.approx((va + vb) ** 2 / (va**2 / 9 + vb**2 / 6))
+    assert found.p == pytest.approx(2 * stats.t.sf(abs(found.t), found.freedom))
+    half = stats.t.ppf(0.975, found.freedom) * math.sqrt(va + vb)
+    assert found.interval == pytest.approx((found.difference - half, found.difference + half))
+    assert found.effect == pytest.approx(found.difference / math.sqrt((a.var(ddof=1) + b.var(ddof=1)) / 2))
+    assert compare(b, a).t == pytest.approx(-found.t)
+
+
+def test_too_few_or_all_equal():
+    assert summary([0.5]).interval is None and summary([0.5]).standard_error is None and summary([0.5]).mean == 0.5
+    for found in (compare([1.0], [2.0, 3.0]), compare([1.0, 1.0], [2.0, 2.0])):
+        assert found.t is found.p is found.effect is None and found.difference < 0
+    spread = compare([1.0, 1.5], [1.0, 2.0])
+    assert spread.t is not None and math.isfinite(spread.t)
+
+
+@pytest.mark.parametrize("values", [[], [float("nan"), 1.0], [[1.0]], [None, 1.0]])
+def test_what_is_no_list_of_scores(values):
+    with pytest.raises(UntwineError, match="finite numbers"):
+        summary(values)
