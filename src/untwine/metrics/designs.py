@@ -94,6 +94,8 @@ def chosen(grid: FactorSpace, groups: int, seed: int, step: int) -> Int64[np.nda
 
 
 def _groups(points: int, size: int, each: int) -> int:
+    if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
+        raise UntwineError(f"the size of a group is {size!r}; it must be a whole number, 1 or more")
     if points < size * each:
         raise UntwineError(f"{points} points are too few: a group alone has {size * each}")
     return points // (size * each)

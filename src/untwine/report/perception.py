@@ -1,0 +1,129 @@
+"""Pictures of perceived distances: matrices over traversals, and cumulative curves (michlo2023, Figures 3, 4, 8, 10, A1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from untwine.analysis.importance import Importance, Perceived
+from untwine.errors import UntwineError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_SIDE = 1.35  # inches of a matrix
+
+
+def matrices(found: Mapping[str, Mapping[str, Any]], title: str | None = None) -> Figure:
+    """Distance matrices `[f, f]`: a column for each factor, a row for each distance.
+
+    Each has its own scale, from its least to its largest value, which are written below it: what counts is the
+    pattern. Of several models `[members, f, f]` the mean is shown; what is not known (NaN) is left white.
+
+    >>> found = {"x": {"ground truth": np.eye(3), "perceived": np.ones((3, 3))}}
+    >>> len(matrices(found).axes)
+    2
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    rows = list(dict.fromkeys(name for by_name in found.values() for name in by_name))
+    if not rows:
+        raise UntwineError("there are no matrices to draw")
+    columns = list(found)
+    # The longest name of a row takes its room at the left, at the size that it is written in.
+    left, top = 0.3 + 0.085 * max(map(len, rows)), 0.35 if title is None else 0.65
+    width, height = left + len(columns) * (_SIDE + 0.12) + 0.1, top + len(rows) * (_SIDE + 0.3) + 0.05
+    figure = Figure(figsize=(width, height))
+    for i, row in enumerate(rows):
+        for j, column in enumerate(columns):
+            place = (left + j * (_SIDE + 0.12), height - top - i * (_SIDE + 0.3) - _SIDE, _SIDE, _SIDE)
+            axes = figure.add_axes((place[0] / width, place[1] / height, place[2] / width, place[3] / height))
+            axes.set_xticks([])
+            axes.set_yticks([])
+            if i == 0:
+                axes.set_title(_short(column), fontsize=10, pad=5)
+            if j == 0:
+                axes.set_ylabel(row, rotation=0, ha="right", va="center", fontsize=10, labelpad=8)
+            if row not in found[column]:
+                axes.set_axis_off()
+                continue
+            matrix = np.asarray(found[column][row], np.float64)
+            matrix = matrix.mean(0) if matrix.ndim == 3 else matrix
+            known = matrix[np.isfinite(matrix)]
+            low, high = (known.min(), known.max()) if known.size else (0.0, 0.0)
+            axes.imshow(
+                np.ma.masked_invalid(matrix),
+                cmap=mpl.colormaps["viridis"],
+                vmin=low,
+                vmax=high if high > low else low + 1,
+                interpolation="nearest",
+            )
+            axes.set_xlabel(f"{low:.3g} to {high:.3g}", fontsize=8, labelpad=3, color="0.3")
+    if title is not None:
+        figure.suptitle(title, fontsize=11, y=1 - 0.12 / height, va="top")
+    return figure
+
+
+def cumulative(found: Importance, title: str | None = None) -> Figure:
+    """The share of pairs up to each distance, by factor, with random pairs dashed (michlo2023, Figure A1).
+
+    A curve further to the right is that of a factor which matters more. Curves that coincide are drawn as one.
+    """
+    from matplotlib import colormaps
+    from matplotlib.figure import Figure
+
+    together: list[tuple[list[Perceived], np.ndarray]] = []
+    largest = max(row.quantiles[-1] for row in (found.random, *found.factors)) or 1.0
+    for row in found.factors:
+        curve = np.array(row.quantiles)
+        same = next((rows for rows, other in together if np.allclose(curve, other, atol=1e-4 * abs(largest))), None)
+        if same is None:
+            together.append(([row], curve))
+        else:
+            same.append(row)
+    figure = Figure(figsize=(7.2, 4.2), layout="constrained")
+    axes = figure.add_subplot()
+    share = np.linspace(0, 1, len(found.random.quantiles))
+    colours, styles = colormaps["tab10"].colors, ("-", "-.", ":")  # pyright: ignore[reportAttributeAccessIssue]
+    for i, (rows, curve) in enumerate(together):
+        style = styles[i // len(colours) % len(styles)]
+        axes.step(curve, share, where="post", lw=1.6, color=colours[i % len(colours)], ls=style, label=_names(rows))
+    random = np.array(found.random.quantiles)
+    axes.step(random, share, where="post", lw=1.6, color="black", ls="--", label="random pairs")
+    unit = "per element" if found.per_element else f"summed over {found.elements:,} elements"
+    axes.set_xlabel(f"perceived distance ({found.likelihood}, {unit})")
+    axes.set_ylabel("share of pairs")
+    axes.set_ylim(-0.02, 1.02)
+    axes.grid(color="0.9")
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=9)
+    if title is not None:
+        axes.set_title(title, fontsize=11)
+    return figure
+
+
+def save(figure: Figure, path: str | Path) -> Path:
+    """Write a figure; the ending says how, and without one it is a PNG."""
+    path = Path(path)
+    figure.savefig(path if path.suffix else path.with_suffix(".png"), dpi=150)
+    return path
+
+
+def _names(rows: list[Perceived]) -> str:
+    """The names of factors, few to a line.
+
+    >>> from untwine.analysis.importance import summary
+    >>> _names([summary("x", None, None, np.ones(2), None, True, True)])
+    'x'
+    """
+    names = [_short(row.name) for row in rows]
+    return "\n".join(", ".join(names[i : i + 3]) for i in range(0, len(names), 3))
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 18 else name[:17] + "…"
