@@ -241,7 +241,7 @@ def test_terms_are_averages_over_the_batch():
     """In nats, summed over dimensions: a batch twice as long, of the same examples, changes nothing."""
     vae, (x, noise) = model(), batch()
     # What acts on the batch as a whole is not the mean of what it is for each example.
-    whole = {"total_correlation", "mean_covariance", "aggregate_variance"}
+    whole = {"total_correlation", "mean_covariance", "aggregate_variance", "delta_kl"}
     penalties = {name: penalty for name, penalty in at_step(WATCHABLE, 0).items() if name not in whole}
     once = evaluate(vae, penalties, x, noise)
     twice = evaluate(vae, penalties, x.repeat(2, 1), {"posterior": noise["posterior"].repeat(2, 1)})

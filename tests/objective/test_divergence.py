@@ -6,6 +6,7 @@ import json
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -13,10 +14,11 @@ from torch import distributions as D
 
 import untwine as uw
 from untwine.errors import UntwineError
+from untwine.metrics import alignment
 from untwine.model.info import Info
 from untwine.model.vae import VAE, create
 from untwine.objective.core import Objective, Penalty, at_step, evaluate, is_leaf
-from untwine.objective.divergence import Distance, capacity, distance, entropy, kl
+from untwine.objective.divergence import DeltaKL, Distance, capacity, delta_kl, distance, entropy, kl
 from untwine.objective.schedules import Constant, ramp
 from untwine.objective.terms import Needs, Pass, Term
 from untwine.parts import each, from_json, leaves, part, rebuild, resolve, structure, to_json
@@ -67,6 +69,69 @@ def test_the_entropy_regularised_elbo():
     assert torch.allclose(theirs - ours, torch.tensor((beta - 1) * 3 / 2 * math.log(2 * math.pi * math.e)).double())
     for a, b in zip(*(torch.autograd.grad(loss, list(vae.parameters())) for loss in (ours, theirs)), strict=True):
         assert torch.allclose(a, b)
+
+
+# --- the polarised regime ---------------------------------------------------------------------------
+
+
+def polarised(vae: VAE) -> VAE:
+    """A model with one active latent, one passive and one between."""
+    bias = [m for m in vae.encoder.modules() if isinstance(m, torch.nn.Linear)][-1].bias
+    with torch.no_grad():
+        bias[3:6] = torch.tensor([-5.0, 0.0, -0.5])
+    return vae
+
+
+@pytest.mark.parametrize("posterior", [uw.posteriors.diagonal_normal, uw.posteriors.full_normal])
+def test_delta_kl_is_the_metric_on_the_batch(posterior):
+    vae, (x, _) = polarised(model(posterior)), batch()
+    q = vae.posterior(x)
+    with torch.no_grad():
+        score = alignment.delta_kl(q.mean.numpy(), q.variance().numpy())
+    assert score.details["active"] == [0] and float(score) > 1e-3
+    assert term(delta_kl, vae).item() == pytest.approx(float(score))
+    assert term(Penalty(DeltaKL(0.9)), vae).item() != pytest.approx(float(score))
+
+
+def test_delta_kl_under_vmap():
+    """Which latents are active, and whether there is any KL, differ by member."""
+    (x, noise), raw = batch(), torch.zeros(3, 6).double()
+    raw[0] = torch.tensor([0.3, -1.0, 0.0, -4.0, -3.0, 0.1])
+    raw[1] = torch.tensor([0.1, 0.0, 0.0, -0.5, 0.0, 0.0])  # no active one: 1; the last member is the prior itself: 0
+
+    class Constant(torch.nn.Module):
+        def __init__(self, row: Tensor):
+            super().__init__()
+            self.row = row
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.row.expand(len(x), 6)
+
+    def one(row: Tensor) -> Tensor:
+        vae = model()
+        vae.encoder = Constant(row)
+        return evaluate(vae, at_step({"p": delta_kl}, 0), x, noise)["p"]
+
+    found = torch.func.vmap(one)(raw)
+    rows = raw.numpy()
+    expected = [float(alignment.delta_kl(row[None, :3], np.exp(row[None, 3:]))) for row in rows]
+    assert found.tolist() == pytest.approx(expected)
+    assert expected[1:] == [pytest.approx(1), 0] and 0 < expected[0] < 0.2
+    slopes = torch.autograd.grad(torch.func.vmap(one)(raw.requires_grad_()).sum(), raw)[0]
+    assert slopes.isfinite().all()
+
+
+def test_delta_kl_is_logged_while_a_model_trains():
+    settings = {"network": uw.networks.mlp(()), "latents": 2, "steps": 60, "batch_size": 16, "lr": 0.1}
+    data = uw.datasets.synthetic_linear(samples=64, seed=3)
+    method = uw.methods.beta_vae(beta=1e-3, likelihood="squared_error")
+    run = uw.Run(method=method, dataset=data, seeds=[0, 1], log_every=20, watch=("delta-kl",), **settings)
+    history = uw.fit(run, device="cpu").history
+    values = [row["members"][name]["delta_kl"] for row in history for name in ("seed-0", "seed-1")]
+    assert [row["step"] for row in history] == [20, 40, 60] and all(0 < value <= 1 for value in values)
+    assert len(set(values)) > 2 and max(values[-2:]) < 0.5  # variances have become small
+    with pytest.raises(UntwineError, match="delta_kl needs a posterior with a variance"):
+        uw.fit(uw.Run(method="ae", dataset=data, log_every=2, watch=("delta_kl",), **settings), device="cpu")
 
 
 # --- distances --------------------------------------------------------------------------------------

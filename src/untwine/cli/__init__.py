@@ -22,6 +22,7 @@ COMMANDS = {
     "demo": ("untwine.cli.demo", "train two small models in a few minutes and compare them"),
     "train": ("untwine.cli.train", "train a method on a dataset, or go on with a run that was stopped"),
     "evaluate": ("untwine.cli.evaluate", "score runs with any metric, global or local, and compare them"),
+    "perceive": ("untwine.cli.perceive", "how a loss perceives a dataset's factors, before anything is trained"),
     "methods": ("untwine.cli.lists", "list the methods"),
     "data": ("untwine.cli.lists", "list the datasets: untwine data list"),
     "bench": ("untwine.cli.bench", "measure the speed of training on this machine"),

@@ -1,19 +1,30 @@
-"""`untwine bench`: the speed of training on this machine."""
+"""`untwine bench`: the speed of training, or of metrics, on this machine."""
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
-from untwine.cli import flags, output
+from untwine.cli import UsageError, flags, output
+from untwine.errors import unknown
+
+# What can be measured: modules with a `run`, whose arguments are the flags and which returns rows.
+BENCHES = {"train": "untwine.experiments.bench", "metrics": "untwine.experiments.bench_metrics"}
 
 
 def bench(args: list[str]) -> None:
-    """Flags are the arguments of `experiments.bench.run`, which returns rows of names and numbers."""
-    from untwine.experiments import bench
-
-    fields = [("bench", flags.arguments(bench.run, prefix=False)), flags.switch("json", flags.JSON)]
-    given = flags.parse("untwine bench", flags.description(bench.run), fields, args)
-    rows = bench.run(**flags.values(given.bench))
+    """`untwine bench` measures training, `untwine bench metrics` the metrics."""
+    what = "train"
+    if args and not args[0].startswith("-"):
+        what, *args = args
+    if what not in BENCHES:
+        raise UsageError(str(unknown("benchmark", what, BENCHES)))
+    run = importlib.import_module(BENCHES[what]).run
+    fields = [("bench", flags.arguments(run, prefix=False)), flags.switch("json", flags.JSON)]
+    others = ", ".join(f"untwine bench {name}" for name in BENCHES if name != what)
+    about = f"{flags.description(run)}\n\nSee also: {others} --help"
+    given = flags.parse(f"untwine bench {what}", about, fields, args)
+    rows = run(**flags.values(given.bench))
     if given.json:
         output.as_json({"rows": rows})
         return

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-from untwine.cli import UsageError, flags, output
+from untwine.cli import UsageError, flags, output, tables
 from untwine.errors import UntwineError
 
 ABOUT = """Score the finished models of one or more runs, and write scores.json into each run's folder.
@@ -46,9 +45,9 @@ def evaluate(args: list[str]) -> None:
         output.as_json({"runs": runs, **({"comparisons": compared} if given.compare else {})})
         return
     for path, entries in found.items():
-        _table(path, scores.summaries(entries))
+        tables.scores(path, scores.summaries(entries))
     if given.compare:
-        _comparisons(compared)
+        tables.comparisons(compared)
     print(f"Written to {', '.join(str(Path(path) / scores.FILE) for path in found)}")
 
 
@@ -64,38 +63,3 @@ def _listed() -> str:
     return "metrics:\n" + "\n".join(
         f"  {flags.hyphens(name):18} {flags.summary(metrics.get(name))}" for name in metrics.names()
     )
-
-
-def _table(path: str, rows: list[dict[str, Any]]) -> None:
-    print(f"{path}: {rows[0]['count']} model{'s' if rows[0]['count'] > 1 else ''}")
-    lines = []
-    for row in rows:
-        spread = None if row["standard_error"] is None else 2 * row["standard_error"]
-        low, high = row["interval"] or (None, None)
-        numbers = (row["mean"], spread, low, high, row["lowest"], row["highest"])
-        lines.append([_name(row), *map(_number, numbers)])
-    heads = ["metric", "mean", "± 2 s.e.", "95% from", "to", "lowest", "highest"]
-    output.table(heads, lines, numbers=True)
-
-
-def _comparisons(rows: list[dict[str, Any]]) -> None:
-    lines = []
-    for row in rows:
-        between = f"{row['first']} - {row['second']}"
-        if "not_comparable" in row:
-            print(f"{row['metric']} of {between}: not comparable ({'; '.join(row['not_comparable'])})")
-            continue
-        numbers = (row["difference"], row["t"], row["freedom"], row["p"], row["effect"])
-        lines.append([_name(row), between, *map(_number, numbers)])
-    if lines:
-        print("Welch's t-test; the effect is Cohen's d, in standard deviations")
-        output.table(["metric", "between", "difference", "t", "d.f.", "p", "effect"], lines, numbers=True)
-
-
-def _name(row: dict[str, Any]) -> str:
-    radius = "" if row["radius"] is None else f", radius {row['radius']:g}"
-    return flags.hyphens(row["metric"]) + radius
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2g}" if 0 < abs(value) < 1e-3 else f"{value:.4g}"

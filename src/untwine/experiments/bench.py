@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from untwine._version import __version__
 from untwine.data.dots import three_dots
 from untwine.errors import UntwineError
+from untwine.experiments import results
 from untwine.methods import beta_vae, jl1_vae
 from untwine.train.batches import Table
 from untwine.train.devices import check_precision, exact, pick_device
@@ -78,9 +76,7 @@ def run(
                 per_seed = {"ms_per_seed_and_step": 1e3 * middle / size, "ratio_to_beta_vae": middle / base}
                 rows.append({"variant": name, "pack": size, **per_seed})
     if out is not None:
-        path = Path(out)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({**_machine(made), "precision": precision, "rows": rows}, indent=1) + "\n")
+        results.write_rows(out, rows, {**_machine(made), "precision": precision})
     return rows
 
 
@@ -106,6 +102,4 @@ def _wait(device: torch.device) -> None:
 
 def _machine(device: torch.device) -> dict[str, Any]:
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
-    threads = torch.get_num_threads()
-    versions = {"untwine": __version__, "torch": torch.__version__}
-    return {**versions, "device": str(device), "hardware": name, "threads": threads}
+    return {"torch": torch.__version__, "device": str(device), "hardware": name, "threads": torch.get_num_threads()}

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import untwine as uw
-from untwine.experiments import results
+from untwine.experiments import evaluate, results, scores
 from untwine.train.loop import Interrupted
 
+METRICS = ("local-mig", "local-modularity")
 
-def run(out: str | Path = "runs/demo", steps: int = 1_000, device: str = "auto") -> dict[str, dict[str, Any]]:
-    """Train two seeds of each method and return what became of them, by method and member.
+
+def run(out: str | Path = "runs/demo", steps: int = 1_000, device: str = "auto") -> dict[str, Any]:
+    """Train two seeds of each method, score them locally, and return what became of them.
 
     Both methods have beta = 1, and JL1-VAE gamma = 0.2 besides; the weights rise over all the steps. (The
     models begin to see the dots after some 500 steps; had the weights risen by then, some would never do so.)
@@ -43,7 +45,11 @@ def run(out: str | Path = "runs/demo", steps: int = 1_000, device: str = "auto")
             uw.fit(spec, folder(out, name), device)
         except Interrupted:
             raise Interrupted("interrupted; what was trained is kept: start the demo again to go on") from None
-    return outcome(out)
+    scored = {
+        name: evaluate.run(folder(out, name), METRICS, rho=(0.2,), points=2_000, device=device) for name in methods
+    }
+    summary = {name: scores.summaries(entries) for name, entries in scored.items()}
+    return {"methods": outcome(out), "scores": summary, "comparisons": scores.comparisons(scored)}
 
 
 def folder(out: str | Path, method: str) -> Path:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from untwine._version import __version__
 from untwine.train import folder
 
 
@@ -32,6 +33,13 @@ def members(path: str | Path) -> dict[str, dict[str, Any]]:
             "terms": last.get(entry["name"], {}),
         }
     return found
+
+
+def write_rows(path: str | Path, rows: list[dict[str, Any]], about: dict[str, Any]) -> None:
+    """Rows of measurements as a JSON file, with what they were measured on."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    content = {"untwine": __version__, **about, "rows": rows}
+    Path(path).write_text(json.dumps(content, indent=1) + "\n")
 
 
 def _numbers(spec: Any, path: str = "") -> Iterator[tuple[str, float]]:

@@ -27,9 +27,8 @@ def read(path: Path) -> list[dict[str, Any]]:
         return []
     try:
         content = json.loads(file.read_text())
-        if content["format"] == FORMAT and all(
-            {"metric", "asked", "settings", "members"} <= set(e) for e in content["scores"]
-        ):
+        needed = {"metric", "asked", "settings", "members"}
+        if content["format"] == FORMAT and all(needed <= set(one) for one in content["scores"]):
             return content["scores"]
     except (OSError, ValueError, KeyError, TypeError):
         pass
@@ -37,7 +36,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def write(path: Path, new: dict[str, Any]) -> None:
-    """Add a score to those that are there. The same metric, asked in the same way, is one entry with all its members."""
+    """Add a score to those that are there. A metric that is asked for in the same way is one entry with all members."""
     with folder.locked(path, ".scores.lock"):
         kept = {key(entry): entry for entry in read(path)}
         old = kept.get(key(new))
@@ -94,23 +93,20 @@ def comparisons(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[dict[st
     """Every score of every two runs, side by side; scores of different settings are not compared but said so."""
     rows = []
     for (first, ours), (second, theirs) in combinations(runs.items(), 2):
-        asked = {key(one): one for one in theirs}
         for one in ours:
-            other = next((o for o in theirs if _alike(o, one)), None) or asked.get(key(one))
-            if other is None or other["settings"] != one["settings"]:
-                why = differences(one["settings"], other["settings"]) if other else ["it was not scored there"]
-                rows.append({"metric": one["metric"], "first": first, "second": second, "not_comparable": why})
+            about = {"metric": one["metric"], "radius": one["settings"].get("radius"), "first": first, "second": second}
+            same = [o for o in theirs if (o["metric"], o["settings"].get("radius")) == (one["metric"], about["radius"])]
+            other = next((o for o in same if o["settings"] == one["settings"]), None)
+            if other is None:
+                why = differences(one["settings"], same[0]["settings"]) if same else ["it was not scored there"]
+                rows.append(about | {"not_comparable": why})
                 continue
             left, right = columns(one), columns(other)
-            for name in left.keys() & right.keys():
+            for name in (name for name in left if name in right):
                 found = asdict(statistics.compare(left[name], right[name]))
-                about = {"metric": name, "radius": one["settings"].get("radius"), "first": first, "second": second}
-                rows.append(about | {"means": [float(np.mean(left[name])), float(np.mean(right[name]))]} | found)
+                means = [float(np.mean(left[name])), float(np.mean(right[name]))]
+                rows.append(about | {"metric": name, "means": means} | found)
     return rows
-
-
-def _alike(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
-    return first["metric"] == second["metric"] and first["settings"] == second["settings"]
 
 
 def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:

@@ -9,23 +9,44 @@ True
 
 from __future__ import annotations
 
+from untwine.metrics import designs, statistics
+from untwine.metrics.alignment import delta_kl, dto
+from untwine.metrics.decomposition import decomposition
 from untwine.metrics.encoder import Encoder
 from untwine.metrics.information import mig, modularity
+from untwine.metrics.interventions import beta_vae_score, factor_vae_score
+from untwine.metrics.irs import irs
 from untwine.metrics.local import local, sampled
+from untwine.metrics.prediction import explicitness, knn_score, sap
 from untwine.metrics.score import Metric, Score, metric
 from untwine.metrics.score import metrics as _registry
+from untwine.metrics.sparsity import hoyer
+from untwine.metrics.udr import udr
 
 __all__ = [
     "Encoder",
     "Metric",
     "Score",
+    "beta_vae_score",
+    "decomposition",
+    "delta_kl",
+    "designs",
+    "dto",
+    "explicitness",
+    "factor_vae_score",
     "get",
+    "hoyer",
+    "irs",
+    "knn_score",
     "local",
     "metric",
     "mig",
     "modularity",
     "names",
     "sampled",
+    "sap",
+    "statistics",
+    "udr",
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import numpy as np
 from untwine.data.dataset import Dataset
 from untwine.data.windows import Window, around, whole
 from untwine.errors import UntwineError, refuse_unknown
+from untwine.metrics.designs import Design
 from untwine.metrics.encoder import Encode, Encoder
 from untwine.metrics.score import Metric, Score, metrics
 
@@ -23,6 +25,7 @@ class Bound:
     metric: Metric[...]
     arguments: dict[str, Any]
     points: int
+    design: Design
 
     def __call__(self, codes: np.ndarray, factors: np.ndarray, kinds: tuple[str, ...]) -> Score:
         known = {"kinds": kinds} if "kinds" in self.metric.options else {}
@@ -45,10 +48,12 @@ def bind(metric: Any, points: int | None = None, local: bool = False, **argument
     if found.takes != ("codes", "factors"):
         raise UntwineError(f"{found.__name__} is a function of {', '.join(found.takes)}, not of codes and factors")
     refuse_unknown(f"argument of metric {found.__name__!r}:", arguments, found.options)
-    points = found.design.points if points is None else points
+    own = {field.name for field in dataclasses.fields(found.design)} & arguments.keys()  # the size of groups, say
+    design = dataclasses.replace(found.design, **{name: arguments[name] for name in own})
+    points = design.points if points is None else points
     if isinstance(points, bool) or not isinstance(points, int | np.integer) or points < 2:
         raise UntwineError(f"points must be a whole number, 2 or more, not {points!r}")
-    return Bound(found, (found.local if local else {}) | arguments, int(points))
+    return Bound(found, (found.local if local else {}) | arguments, int(points), design)
 
 
 def over(windows: Iterable[Window], bound: Sequence[Bound], encoder: Encoder, seed: int) -> list[list[Score]]:
@@ -57,9 +62,9 @@ def over(windows: Iterable[Window], bound: Sequence[Bound], encoder: Encoder, se
     for step, window in enumerate(windows):
         samples: dict[Any, tuple[np.ndarray, np.ndarray]] = {}
         for one, scores in zip(bound, found, strict=True):
-            key = (one.metric.design, one.points)
+            key = (one.design, one.points)
             if key not in samples:
-                factors = window.place(one.metric.design.draw(window.grid, one.points, seed, step))
+                factors = window.place(one.design.draw(window.grid, one.points, seed, step))
                 samples[key] = encoder(factors), factors
             scores.append(one(*samples[key], window.space.kinds))
     return found
@@ -148,9 +153,9 @@ def averaged(scores: Sequence[Score], windows: Sequence[Window], radius: float, 
     return Score(f"local_{first.metric}", values.mean(-1), details, settings, first.parts)
 
 
-def described(score: Score, dataset: Dataset, seed: int) -> Score:
+def described(score: Score, dataset: Dataset, seed: int, **more: Any) -> Score:
     """A score that says on what it was computed."""
-    settings = score.settings | {"dataset": dict(dataset.spec), "seed": seed}
+    settings = score.settings | {"dataset": dict(dataset.spec), "seed": seed, **more}
     return Score(score.metric, score.values, score.details, settings, score.parts)
 
 

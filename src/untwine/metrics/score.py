@@ -53,9 +53,9 @@ class Score:
         return (self.metric, self.settings) == (other.metric, other.settings)
 
     def scores(self) -> dict[str, Float64[np.ndarray, " members"]]:
-        """The value and the parts by name, each with one number for each member."""
+        """The value and the parts by name, each with one number for each member; parts that are None are left out."""
         parts = {f"{self.metric} {name}": np.atleast_1d(self.details[name]) for name in self.parts}
-        return {self.metric: self.values, **parts}
+        return {self.metric: self.values, **{name: part for name, part in parts.items() if part.dtype != object}}
 
 
 class Metric(Generic[P]):
@@ -105,6 +105,9 @@ class Metric(Generic[P]):
         for name in self.options:
             values[name] = conform(values[name], self._hints[name], f"{name!r} of metric {self.__name__!r}")
         taken = {name: values.pop(name) for name in self.takes}
+        if "factors" in taken and isinstance(self.design, Independent) and np.ndim(taken["factors"]) > 2:
+            shape = list(np.shape(taken["factors"]))
+            raise UntwineError(f"{self.__name__}: factors have shape {shape}; they must be [n, k], one row a sample")
         check = several if self.together else given
         arrays = check(taken, self.continuous, self.__name__)
         return self._score(arrays, values)
@@ -120,7 +123,8 @@ class Metric(Generic[P]):
             details = {key: _gathered(those, arrays.pack) for key, those in gathered.items()}
         settings = {name: _plain(value) for name, value in options.items()} | arrays.settings
         # What a function chose by itself, such as an estimator where the argument left it open.
-        settings |= details.pop("settings", {})
+        chosen = details.pop("settings", {})
+        settings |= chosen if isinstance(chosen, dict) else {"members": chosen}
         return Score(self.__name__, np.array(found, np.float64), details | arrays.details, settings, self.parts)
 
 
@@ -128,8 +132,8 @@ def _gathered(those: list[Any], pack: bool) -> Any:
     """One model's detail as it is; those of a pack stacked, where they are arrays of one shape."""
     if not pack:
         return those[0]
-    if isinstance(those[0], str | dict):
-        return those[0] if all(one == those[0] for one in those) else those
+    if isinstance(those[0], str | dict) and all(one == those[0] for one in those):
+        return those[0]
     ragged = any(isinstance(one, list) for one in those) or len({np.shape(one) for one in those}) > 1
     return those if ragged else np.stack(those)
 

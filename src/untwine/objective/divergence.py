@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from untwine.errors import UntwineError
 from untwine.model.info import Info
+from untwine.model.posteriors import PointQ
 from untwine.objective.core import Penalty
 from untwine.objective.schedules import Number, Schedule, ramp, schedule
 from untwine.objective.terms import Needs, Pass, Term
@@ -33,6 +35,29 @@ class Entropy(Term):
 
 
 @part
+class DeltaKL(Term):
+    """|L_KL - L_approxKL| / L_KL: how far the batch is from the polarised regime (rolinek2019, Eq. 30).
+
+    Both are means over the batch: L_KL the KL to N(0, I) (Eq. 4), L_approxKL the part of it that active latents
+    have, without their variances (Eq. 10). Active are latents whose mean variance is below the threshold. Of a full
+    covariance the diagonal counts. A quantity to watch: `metrics.delta_kl` is the same on arrays.
+    """
+
+    threshold: float = 0.5
+
+    def value(self, passed: Pass) -> Float[Tensor, ""]:
+        if isinstance(passed.q, PointQ):
+            raise UntwineError("delta_kl needs a posterior with a variance, and a deterministic one has none")
+        variance = passed.q.variance()
+        without = 0.5 * (passed.q.mean.square() - variance.log() - 1).mean(0)
+        mean_variance = variance.mean(0)
+        kl = (without + 0.5 * mean_variance).clamp_min(0).sum()  # rounding may pass 0
+        approximate = torch.where(mean_variance < self.threshold, without, 0.0).sum()
+        # Without any KL nothing is approximated.
+        return torch.where(kl > 0, (kl - approximate).abs() / torch.where(kl > 0, kl, 1.0), 0.0)
+
+
+@part
 class Distance(Term):
     """|value - target|, where the value is another penalty's, its weight included."""
 
@@ -52,6 +77,7 @@ class Distance(Term):
 
 kl = Penalty(KL())
 entropy = Penalty(Entropy())
+delta_kl = Penalty(DeltaKL())
 
 
 def distance(penalty: Penalty, target: Number) -> Penalty:
@@ -78,4 +104,4 @@ def capacity(maximum: Number = 25.0, steps: int = 100_000) -> Penalty:
     return distance(kl, ramp(maximum, steps))
 
 
-__all__ = ["capacity", "distance", "entropy", "kl"]
+__all__ = ["capacity", "delta_kl", "distance", "entropy", "kl"]

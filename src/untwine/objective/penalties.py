@@ -9,7 +9,7 @@ from untwine.errors import UntwineError, unknown
 from untwine.objective.adversary import adversarial_total_correlation
 from untwine.objective.aggregate import kl_aggregate_prior, kl_prior_aggregate, mmd, total_correlation
 from untwine.objective.core import Penalty
-from untwine.objective.divergence import capacity, distance, entropy, kl
+from untwine.objective.divergence import capacity, delta_kl, distance, entropy, kl
 from untwine.objective.jacobian import (
     deterministic_reconstruction,
     flatness,
@@ -20,7 +20,7 @@ from untwine.objective.jacobian import (
 )
 from untwine.objective.moments import covariance, dip_i, dip_ii
 
-# Terms without arguments, which can be watched by name while anything trains. (`kl`, `entropy` and
+# Terms without arguments, which can be watched by name while anything trains. (`kl`, `entropy`, `delta_kl` and
 # `total_correlation` need a posterior with a density.)
 WATCHABLE: dict[str, Penalty] = {
     "deterministic_reconstruction": deterministic_reconstruction,
@@ -31,6 +31,7 @@ WATCHABLE: dict[str, Penalty] = {
     "orthogonality": orthogonality(),
     "kl": kl,
     "entropy": entropy,
+    "delta_kl": delta_kl,
     "total_correlation": total_correlation("stratified"),  # the weighted one is off by a constant
     "mean_covariance": covariance("mean", "off_diagonal"),
     "aggregate_variance": covariance("aggregate", "diagonal"),
@@ -77,6 +78,7 @@ __all__ = [
     "adversarial_total_correlation",
     "capacity",
     "covariance",
+    "delta_kl",
     "deterministic_reconstruction",
     "dip_i",
     "dip_ii",

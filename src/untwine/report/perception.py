@@ -1,4 +1,4 @@
-"""Pictures of perceived distances: matrices over traversals, and cumulative curves (michlo2023, Figures 3, 4, 8, 10, A1)."""
+"""Pictures of perceived distances: matrices over traversals, and cumulative curves (michlo2023, Figures 3 to A1)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def matrices(found: Mapping[str, Mapping[str, Any]], title: str | None = None) -
         raise UntwineError("there are no matrices to draw")
     columns = list(found)
     # The longest name of a row takes its room at the left, at the size that it is written in.
-    left, top = 0.3 + 0.085 * max(map(len, rows)), 0.35 if title is None else 0.65
+    left, top = 0.25 + 0.08 * max(map(len, rows)), 0.35 if title is None else 0.7
     width, height = left + len(columns) * (_SIDE + 0.12) + 0.1, top + len(rows) * (_SIDE + 0.3) + 0.05
     figure = Figure(figsize=(width, height))
     for i, row in enumerate(rows):
@@ -64,23 +64,31 @@ def matrices(found: Mapping[str, Mapping[str, Any]], title: str | None = None) -
             )
             axes.set_xlabel(f"{low:.3g} to {high:.3g}", fontsize=8, labelpad=3, color="0.3")
     if title is not None:
-        figure.suptitle(title, fontsize=11, y=1 - 0.12 / height, va="top")
+        middle = (left + len(columns) * (_SIDE + 0.12) / 2) / width
+        figure.suptitle(f"{title}\n", fontsize=11, x=middle, y=1 - 0.1 / height, va="top")
+        figure.text(
+            middle, 1 - 0.3 / height, "dark is close, bright is far", fontsize=8, color="0.3", ha="center", va="top"
+        )
     return figure
 
 
 def cumulative(found: Importance, title: str | None = None) -> Figure:
     """The share of pairs up to each distance, by factor, with random pairs dashed (michlo2023, Figure A1).
 
-    A curve further to the right is that of a factor which matters more. Curves that coincide are drawn as one.
+    A curve further to the right is that of a factor which matters more. Curves that coincide, up to 1 percent of the
+    largest distance, are drawn as one.
     """
     from matplotlib import colormaps
     from matplotlib.figure import Figure
 
     together: list[tuple[list[Perceived], np.ndarray]] = []
-    largest = max(row.quantiles[-1] for row in (found.random, *found.factors)) or 1.0
+    ends = [row.quantiles[end] for row in (found.random, *found.factors) for end in (0, -1)]
+    lowest, largest = min(ends), max(ends)
     for row in found.factors:
         curve = np.array(row.quantiles)
-        same = next((rows for rows, other in together if np.allclose(curve, other, atol=1e-4 * abs(largest))), None)
+        same = next(
+            (rows for rows, other in together if np.abs(curve - other).max() <= 0.01 * (largest - lowest)), None
+        )
         if same is None:
             together.append(([row], curve))
         else:
@@ -91,9 +99,10 @@ def cumulative(found: Importance, title: str | None = None) -> Figure:
     colours, styles = colormaps["tab10"].colors, ("-", "-.", ":")  # pyright: ignore[reportAttributeAccessIssue]
     for i, (rows, curve) in enumerate(together):
         style = styles[i // len(colours) % len(styles)]
-        axes.step(curve, share, where="post", lw=1.6, color=colours[i % len(colours)], ls=style, label=_names(rows))
-    random = np.array(found.random.quantiles)
-    axes.step(random, share, where="post", lw=1.6, color="black", ls="--", label="random pairs")
+        axes.plot(curve, share, lw=1.8, color=colours[i % len(colours)], ls=style, label=_names(rows))
+    axes.plot(found.random.quantiles, share, lw=1.8, color="black", ls="--", label="random pairs")
+    if 0 <= lowest < largest / 2:
+        axes.set_xlim(left=0)
     unit = "per element" if found.per_element else f"summed over {found.elements:,} elements"
     axes.set_xlabel(f"perceived distance ({found.likelihood}, {unit})")
     axes.set_ylabel("share of pairs")

@@ -1,0 +1,1 @@
+"""What was learned, and why: alignment, perceived distances, traversals, encodings."""

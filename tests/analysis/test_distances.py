@@ -1,0 +1,248 @@
+"""Distances against their definitions, computed another way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from scipy.signal import convolve2d
+from scipy.spatial.distance import cdist
+from torch.distributions import Independent, Normal, kl_divergence
+
+import untwine as uw
+from untwine.analysis import distances, losses
+from untwine.analysis.distances import ground_truth, latent, perceived, posterior_kl, reconstruction
+from untwine.errors import UntwineError
+from untwine.model.likelihoods import NAMED
+from untwine.streams import np_uniform
+
+Array = np.ndarray[Any, Any]
+
+
+def pictures(n: int, shape: tuple[int, ...] = (2, 6, 5), seed: int = 0) -> Array:
+    """Grey, black and white pixels."""
+    uniforms = np_uniform(seed, "test pictures", (n, *shape))
+    return (np.clip(uniforms * 3 - 1, 0, 1) * 255).astype(np.uint8)
+
+
+def of(images: Array) -> tuple[Array, Array]:
+    """Images with factors, which most distances do not look at."""
+    return np.zeros((len(images), 1), np.int64), images
+
+
+def blurred(x: Array, radius: int) -> Array:
+    kernel = np.full((2 * radius + 1,) * 2, 1 / (2 * radius + 1) ** 2)
+    return np.stack([convolve2d(channel, kernel, mode="same") for channel in x])
+
+
+def squares(x: Array, mean: Array) -> float:
+    return float(((x - mean) ** 2).sum())
+
+
+def cross_entropy(x: Array, mean: Array) -> float:
+    mean = np.clip(mean, np.float32(1e-6), np.float32(1 - 1e-6))  # as float32 has them
+    return float(-(x * np.log(mean) + (1 - x) * np.log(1 - mean)).sum())
+
+
+def normal(x: Array, mean: Array, scale: float = 1.0) -> float:
+    return float(-stats.norm.logpdf(x, mean, scale).sum())
+
+
+def laplace(x: Array, mean: Array, scale: float = 1.0) -> float:
+    return float(-stats.laplace.logpdf(x, mean, scale).sum())
+
+
+def overlap(inner: Any, radius: int, weight: float) -> Any:
+    return lambda x, mean: inner(x, mean) + weight * inner(blurred(x, radius), blurred(mean, radius))
+
+
+# Text and definition, for one image x and one reconstruction.
+LOSSES: dict[str, Any] = {
+    "squared_error": squares,
+    "bernoulli": cross_entropy,
+    "gaussian": normal,
+    "gaussian(scale=0.1)": lambda x, mean: normal(x, mean, 0.1),
+    "learned_gaussian": normal,
+    "laplace(scale=0.2)": lambda x, mean: laplace(x, mean, 0.2),
+    "overlap(squared-error, radius=2, weight=7)": overlap(squares, 2, 7.0),
+    "overlap(bernoulli, radius=1, weight=3)": overlap(cross_entropy, 1, 3.0),
+    "overlap(overlap(squared-error, radius=1, weight=2), radius=2, weight=5)": overlap(
+        overlap(squares, 1, 2.0), 2, 5.0
+    ),
+}
+
+
+def test_every_likelihood_is_in_the_table():
+    assert set(NAMED) <= {text.partition("(")[0] for text in LOSSES}
+
+
+# --- ground truth ---------------------------------------------------------------------------------------
+
+
+def test_ground_truth_is_l1_without_wrapping():
+    factors = (np_uniform(0, "test factors", (7, 3)) * 9).astype(np.int64)
+    found = ground_truth().matrix(factors, pictures(7))
+    assert np.array_equal(found, cdist(factors, factors, "cityblock"))
+    assert np.array_equal(ground_truth().pairs(factors, factors[::-1].copy()), np.diagonal(found[:, ::-1]))
+
+
+# --- perceived ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", LOSSES)
+@pytest.mark.parametrize("chunk", [2**20, 100])
+def test_perceived_is_the_loss(text: str, chunk: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(losses, "CHUNK", chunk)
+    monkeypatch.setattr(distances, "CHUNK", chunk)
+    images = pictures(5)
+    x = images / 255
+    expected = np.array([[LOSSES[text](a, b) for b in x] for a in x])
+    measure = perceived(text)
+    assert np.allclose(measure.matrix(*of(images)), expected, rtol=2e-5)
+    assert np.allclose(perceived(text, per_element=True).matrix(*of(images)), expected / 60, rtol=2e-5)
+    u, v = np.indices((5, 5)).reshape(2, -1)
+    assert np.allclose(measure.pairs(images[u], images[v]), expected.reshape(-1), rtol=2e-5)
+    assert np.allclose(
+        perceived(text, per_element=True).pairs(images[:2], images[2:4]), expected[:2, 2:4].diagonal() / 60
+    )
+    assert np.allclose(measure.to(images)(images[::-1]), expected[::-1].diagonal(), rtol=2e-5)
+
+
+def test_a_likelihood_of_ones_own(monkeypatch: pytest.MonkeyPatch):
+    class Module(uw.LikelihoodModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.mean = torch.nn.Identity()
+
+        def loss_of_mean(self, mean: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+            return ((x - mean).abs() * (1 + x)).flatten(1).sum(1)
+
+    @uw.part
+    class OwnForDistances(uw.Likelihood):
+        def build(self, info: uw.Info) -> uw.LikelihoodModule:
+            return Module()
+
+    monkeypatch.setattr(losses, "CHUNK", 400)  # two rows at once, and then one
+    images = pictures(3)
+    x = images / 255
+    expected = np.array([[(np.abs(a - b) * (1 + a)).sum() for b in x] for a in x])
+    assert np.abs(expected - expected.T).max() > 0.01
+    assert np.allclose(perceived(OwnForDistances()).matrix(*of(images)), expected)
+    assert np.allclose(perceived(OwnForDistances()).pairs(images, images[::-1]), np.diagonal(expected[:, ::-1]))
+
+
+@pytest.mark.parametrize("text", ["squared_error", "overlap(squared-error, radius=2)"])
+def test_squared_error_is_symmetric_and_zero_to_itself(text: str):
+    found = perceived(text).matrix(*of(pictures(6)))
+    assert np.array_equal(found, found.T) and not np.diagonal(found).any() and (found[~np.eye(6, dtype=bool)] > 0).all()
+    assert not perceived(text).pairs(pictures(6), pictures(6)).any()
+
+
+def test_floats_tensors_and_vectors():
+    images = pictures(4)
+    from_bytes = perceived("bernoulli").matrix(*of(images))
+    assert np.allclose(perceived("bernoulli").matrix(*of((images / 255).astype(np.float32))), from_bytes, rtol=1e-6)
+    tensor = torch.from_numpy(images)
+    assert np.array_equal(perceived().pairs(tensor, tensor.flip(0)), perceived().pairs(images, images[::-1]))
+    vectors = np.array([[0.0, -3.0], [4.0, 0.0]], np.float32)
+    assert np.allclose(perceived().matrix(*of(vectors)), [[0, 25], [25, 0]])
+    assert np.allclose(perceived().between(vectors), [[0, 25], [25, 0]])
+    assert len(perceived().pairs(images[:0], images[:0])) == 0
+
+
+def test_what_cannot_be_perceived():
+    vectors = np.array([[0.0, -3.0], [4.0, 0.0]], np.float32)
+    with pytest.raises(UntwineError, match=r"compares values in \[0, 1\], and these are from -3 to 4"):
+        perceived("bernoulli").pairs(vectors, vectors)
+    with pytest.raises(UntwineError, match=r"and these are from -3 to 4"):
+        perceived("bernoulli").matrix(*of(vectors))
+    with pytest.raises(UntwineError, match=r"overlap blurs images"):
+        perceived("overlap(squared-error)").matrix(*of(vectors))
+    with pytest.raises(UntwineError, match=r"did you mean 'bernoulli'"):
+        perceived("bernouli")
+    with pytest.raises(UntwineError, match=r"shapes differ"):
+        perceived().pairs(pictures(3), pictures(3, (2, 5, 6)))
+    for text in ("gaussian(scale=[1, 2])", "overlap(laplace(scale=[1, 2]))", "overlap(bernoulli, weight=[1, 2])"):
+        with pytest.raises(UntwineError, match=r"one number, not one for each member"):
+            perceived(text)
+
+
+# --- inside a model -------------------------------------------------------------------------------------
+
+
+def codes(n: int, members: int | None = None) -> Array:
+    shape = (n, 3) if members is None else (members, n, 3)
+    return np_uniform(1, "test codes", shape) * 4 - 2
+
+
+@pytest.mark.parametrize("members", [None, 1, 2])
+def test_latent_is_l2(members: int | None):
+    z = codes(5, members)
+    found = latent(lambda x: z).matrix(*of(pictures(5)))
+    each = [z] if members is None else list(z)
+    expected = np.stack([cdist(one, one) for one in each])
+    assert found.shape == (*z.shape[:-2], 5, 5) and np.allclose(found.reshape(expected.shape), expected)
+    tensors = latent(lambda x: torch.from_numpy(z).float().requires_grad_()).matrix(*of(pictures(5)))
+    assert np.allclose(tensors, found, atol=1e-6)
+
+
+@pytest.mark.parametrize("members", [None, 2])
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_posterior_kl_is_that_of_torch(members: int | None, symmetric: bool):
+    z = codes(4, members)
+    variances = np.exp(z[..., ::-1])
+    found = posterior_kl(lambda x: z, lambda x: variances, symmetric).matrix(*of(pictures(4)))
+
+    def q(member: int, i: int) -> Independent:
+        pick = i if members is None else (member, i)
+        return Independent(Normal(torch.tensor(z[pick]), torch.tensor(variances[pick]).sqrt()), 1)
+
+    for member in range(members or 1):
+        for u in range(4):
+            for v in range(4):
+                one, other = q(member, u), q(member, v)
+                kl = kl_divergence(one, other).item()
+                expected = (kl + kl_divergence(other, one).item()) / 2 if symmetric else kl
+                assert np.isclose(found[u, v] if members is None else found[member, u, v], expected)
+
+
+@pytest.mark.parametrize("members", [None, 2])
+def test_reconstructions_are_perceived(members: int | None):
+    images = pictures(4)
+    made = images / 510 if members is None else np.stack([images / 510, (255 - images) / 300])
+    found = reconstruction(lambda x: made, "bernoulli").matrix(*of(images))
+    each = [made] if members is None else list(made)
+    expected = np.array([[[cross_entropy(a, b) for b in one] for a in one] for one in each])
+    assert np.allclose(found, expected[0] if members is None else expected, rtol=2e-5)
+    by_element = reconstruction(lambda x: made, "bernoulli", per_element=True).matrix(*of(images))
+    assert np.allclose(by_element * 60, found)
+
+
+def test_of_a_trained_ensemble():
+    data = uw.datasets.three_dots(size=16, positions=8, examples=40)
+    network = uw.networks.mlp(hidden=(8,))
+    ensemble = uw.fit(uw.Run(method="vae", dataset=data, network=network, latents=2, seeds=[0, 1], steps=2))
+    images, factors = data.batch(range(5)), data.factors_of(range(5))
+    for measure in (
+        latent(ensemble.encode),
+        posterior_kl(ensemble.encode, ensemble.variances),
+        reconstruction(lambda x: ensemble.decode(ensemble.encode(x)), "bernoulli"),
+    ):
+        found = measure.matrix(factors, images)
+        assert found.shape == (2, 5, 5) and np.isfinite(found).all() and not np.allclose(found[0], found[1])
+
+
+def test_a_model_that_gives_something_else():
+    with pytest.raises(UntwineError, match=r"codes of shape \[3, 2\] for 4 images; they must be \[4, ...\] or \[memb"):
+        latent(lambda x: np.zeros((3, 2))).matrix(*of(pictures(4)))
+    with pytest.raises(UntwineError, match=r"NaN"):
+        latent(lambda x: np.full((4, 2), np.nan)).matrix(*of(pictures(4)))
+    with pytest.raises(UntwineError, match=r"variance 0"):
+        posterior_kl(lambda x: np.zeros((4, 2)), lambda x: np.zeros((4, 2))).matrix(*of(pictures(4)))
+    with pytest.raises(UntwineError, match=r"variances \[4, 3\]"):
+        posterior_kl(lambda x: np.zeros((4, 2)), lambda x: np.ones((4, 3))).matrix(*of(pictures(4)))
+    with pytest.raises(UntwineError, match=r"images of shape \[4, 2\] for 4 images"):
+        reconstruction(lambda x: np.zeros((4, 2))).matrix(*of(pictures(4)))

@@ -1,0 +1,79 @@
+"""`untwine evaluate` as a user would call it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+import untwine as uw
+from untwine.cli import main
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "train"))
+from helpers import tiny
+
+FAST = ["--windows", "2", "--points", "100", "--rho", "0.2"]
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    path = tmp_path_factory.mktemp("runs")
+    uw.fit(tiny(seeds=[0, 1], steps=3), path / "jl1")
+    uw.fit(tiny(uw.methods.beta_vae(0.01, likelihood="squared_error"), seeds=[0, 1], steps=3), path / "beta")
+    return str(path / "jl1"), str(path / "beta")
+
+
+def test_json_has_scores_and_settings(runs, capsys: Captured):
+    assert main(["evaluate", runs[0], "--metrics", "mig", "local-mig", *FAST, "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)["runs"][runs[0]]
+    assert [entry["metric"] for entry in said["scores"]] == ["mig", "local_mig"]
+    assert said["scores"][1]["settings"]["radius"] == 0.2 and set(said["scores"][1]["members"]) == {"seed-0", "seed-1"}
+    stored = json.loads((Path(runs[0]) / "scores.json").read_text())["scores"]
+    assert said["scores"][0] in stored
+    assert {"mean", "standard_error", "interval"} <= set(said["summary"][0])
+
+
+def test_tables_and_comparison(runs, capsys: Captured):
+    assert main(["evaluate", *runs, "--metrics", "local-modularity", "dci", *FAST, "--compare"]) == 0
+    said = capsys.readouterr().out
+    expected = (
+        "local-modularity, radius 0.2",
+        "dci completeness",
+        "± 2 s.e.",
+        "Welch's t-test",
+        "effect",
+        "scores.json",
+    )
+    assert all(text in said for text in expected), said
+    assert main(["evaluate", *runs, "--metrics", "local-modularity", *FAST, "--compare", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["comparisons"]
+    assert row["metric"] == "local_modularity" and row["difference"] == pytest.approx(row["means"][0] - row["means"][1])
+
+
+def test_help_teaches_the_metrics(capsys: Captured):
+    assert main(["evaluate", "--help"]) == 0
+    said = capsys.readouterr().out
+    assert all(name.replace("_", "-") in said for name in uw.metrics.names())
+    assert all(text in said for text in ("--rho", "--compare", "--metrics", "--again", "--json"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ([], 2, "needs the folder of a run"),
+        (["RUN", "--metrics", "migg"], 2, "did you mean 'mig'"),
+        (["RUN", "--compare"], 2, "needs two runs"),
+        (["nowhere"], 1, "nowhere holds no run"),
+        (["RUN", "--rho", "0.0001"], 1, "every factor is constant"),
+        (["RUN", "--points", "1"], 1, "points must be a whole number, 2 or more"),
+        (["RUN", "--windows", "0"], 1, "windows"),
+        (["RUN", "--metrics", "mig", "--points", "5"], 1, "5 samples are fewer than 20 bins"),
+    ],
+)
+def test_mistakes_are_said_in_a_line(runs, capsys: Captured, arguments, code, message):
+    assert main(["evaluate", *(runs[0] if arg == "RUN" else arg for arg in arguments)]) == code
+    out, err = capsys.readouterr()
+    assert message in err and not out and err.count("\n") == 1

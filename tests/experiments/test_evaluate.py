@@ -1,0 +1,165 @@
+"""Scoring runs: what is asked for is computed once, stored with its settings, and compared where it may be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from helpers import tiny
+
+import untwine as uw
+from untwine.errors import UntwineError
+from untwine.experiments import evaluate, scores
+from untwine.train import folder
+
+FAST = {"rho": (0.2,), "windows": 3, "points": 200, "examples": 100, "jacobians": 20}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("runs")
+    uw.fit(tiny(seeds=[0, 1, 2], steps=10), path / "jl1")
+    uw.fit(tiny(uw.methods.beta_vae(0.01, likelihood="squared_error"), seeds=[0, 1], steps=10), path / "beta")
+    return path
+
+
+@pytest.fixture
+def run(runs: Path) -> Path:
+    (runs / "jl1" / scores.FILE).unlink(missing_ok=True)
+    return runs / "jl1"
+
+
+def value(entry: dict, member: str = "seed-0") -> float:
+    return entry["members"][member]["value"]
+
+
+def test_scores_are_those_of_the_functions(run: Path):
+    global_mig, local_mig = evaluate.run(run, ("mig", "local-mig(bins=4)"), **FAST)
+    ensemble = uw.load(run)
+    data = folder.stored(run).make_dataset()
+    expected = uw.metrics.sampled("mig", points=200)(ensemble.encode, data)
+    assert [value(global_mig, f"seed-{i}") for i in range(3)] == expected.values.tolist()
+    assert global_mig["settings"] == json.loads(json.dumps(expected.settings))
+    expected = uw.metrics.local("mig", radius=0.2, samples=3, points=200, bins=4)(ensemble.encode, data)
+    assert [value(local_mig, f"seed-{i}") for i in range(3)] == expected.values.tolist()
+    assert local_mig["settings"] == json.loads(json.dumps(expected.settings))
+    assert local_mig["metric"] == "local_mig" and local_mig["settings"]["bins"] == 4
+
+
+def test_metrics_of_models_get_what_they_take(run: Path):
+    names = ("hoyer", "delta-kl", "dto", "udr", "decomposition")
+    found = {entry["metric"]: entry for entry in evaluate.run(run, names, **FAST)}
+    ensemble = uw.load(run)
+    x = evaluate.Source(ensemble, folder.stored(run).make_dataset(), 100, 20, 0)._examples
+    codes, variances = ensemble.encode(x).numpy(), ensemble.variances(x).numpy()
+    assert value(found["hoyer"]) == pytest.approx(float(uw.metrics.hoyer(codes[0])))
+    assert value(found["delta_kl"], "seed-1") == pytest.approx(float(uw.metrics.delta_kl(codes[1], variances[1])))
+    whole = uw.metrics.dto(ensemble.jacobian(torch.from_numpy(codes[:, :20])).numpy())
+    assert [value(found["dto"], f"seed-{i}") for i in range(3)] == pytest.approx(whole.values.tolist(), abs=1e-5)
+    assert len(found["udr"]["members"]) == 3 and found["udr"]["asked"]["models"]
+    parts = found["decomposition"]["members"]["seed-2"]["parts"]
+    assert parts["kl"] == pytest.approx(value(found["decomposition"], "seed-2") + parts["kl_aggregate_prior"], rel=1e-4)
+
+
+def test_what_is_there_is_not_computed_again(run: Path, monkeypatch: pytest.MonkeyPatch):
+    first = evaluate.run(run, ("mig", "local-mig"), **FAST)
+    monkeypatch.setattr(evaluate.Source, "encode", lambda *_: pytest.fail("encoded again"))
+    assert evaluate.run(run, ("local-mig", "mig"), **FAST) == first[::-1]
+    for change in ({"seed": 1}, {"points": 150}, {"again": True}):
+        with pytest.raises(pytest.fail.Exception, match="encoded again"):
+            evaluate.run(run, ("mig",), **FAST | change)
+
+
+def test_a_member_that_is_added_is_scored_too(runs: Path, tmp_path: Path):
+    uw.fit(tiny(seeds=[0], steps=5), tmp_path / "run")
+    (first,) = evaluate.run(tmp_path / "run", ("mig",), **FAST)
+    uw.fit(tiny(seeds=[0, 7], steps=5), tmp_path / "run")
+    (second,) = evaluate.run(tmp_path / "run", ("mig",), **FAST)
+    assert list(second["members"]) == ["seed-0", "seed-7"] and value(first) == pytest.approx(value(second), abs=1e-6)
+    assert len(scores.read(tmp_path / "run")) == 1
+
+
+def test_scores_of_other_requests_stay(run: Path):
+    evaluate.run(run, ("mig",), **FAST)
+    evaluate.run(run, ("mig(bins=5)", "modularity"), **FAST)
+    kept = [(entry["metric"], entry["settings"]["bins"]) for entry in scores.read(run)]
+    assert kept == [("mig", 20), ("mig", 5), ("modularity", 20)]
+
+
+def test_radii_are_swept(run: Path):
+    found = evaluate.run(run, ("local-mig", "mig", "local-modularity"), **FAST | {"rho": (0.1, 0.5)})
+    assert [(one["metric"], one["settings"].get("radius")) for one in found] == [
+        ("local_mig", 0.1),
+        ("local_mig", 0.5),
+        ("mig", None),
+        ("local_modularity", 0.1),
+        ("local_modularity", 0.5),
+    ]
+
+
+def test_the_defaults_suit_the_data(run: Path, tmp_path: Path):
+    found = [entry["metric"] for entry in evaluate.run(run, **FAST)]
+    assert found == ["mig", "modularity", "local_mig", "local_modularity"]
+    pictures = np.random.default_rng(0).integers(0, 255, (20, 8, 8), dtype=np.uint8)
+    np.save(tmp_path / "pictures.npy", pictures)
+    spec = tiny(dataset=uw.datasets.images(tmp_path / "pictures.npy"), steps=2, method=uw.methods.beta_vae())
+    uw.fit(spec, tmp_path / "run")
+    assert [entry["metric"] for entry in evaluate.run(tmp_path / "run", **FAST)] == ["hoyer", "delta_kl", "dto"]
+    with pytest.raises(UntwineError, match="has no factors"):
+        evaluate.run(tmp_path / "run", ("mig",), **FAST)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("migg",), "did you mean 'mig'"),
+        (("local-dto",), "unknown metric 'local-dto'"),
+        (("mig(bins=3",), "cannot read the metric"),
+        (("mig(3)",), "takes 0 positional|too many positional"),
+        (("mig(bin=3)",), "did you mean 'bins'"),
+        (("mig(bins=2.5)",), "must be int"),
+    ],
+)
+def test_what_cannot_be_asked(run: Path, names, message):
+    with pytest.raises(UntwineError, match=message):
+        evaluate.run(run, names, **FAST)
+
+
+def test_damaged_scores_are_said(run: Path):
+    (run / scores.FILE).write_text("{")
+    with pytest.raises(UntwineError, match="move it away"):
+        evaluate.run(run, ("mig",), **FAST)
+    (run / scores.FILE).unlink()
+
+
+def test_codes_on_the_scale_of_a_normal(tmp_path: Path):
+    method = uw.methods.beta_vae(0.01, likelihood="squared_error", prior=uw.priors.student_t(3.0))
+    uw.fit(tiny(method, steps=3), tmp_path / "run")
+    (plain,) = evaluate.run(tmp_path / "run", ("hoyer",), **FAST)
+    (mapped,) = evaluate.run(tmp_path / "run", ("hoyer",), gaussian=True, **FAST)
+    assert value(plain) != value(mapped) and mapped["settings"]["gaussian"] is True
+    (comparison,) = scores.comparisons({"a": [plain], "b": [mapped]})
+    assert comparison["not_comparable"] == ["gaussian: None and True"]
+
+
+def test_runs_are_compared_by_welchs_test(runs: Path):
+    found = {name: evaluate.run(runs / name, ("mig", "local-mig"), **FAST) for name in ("jl1", "beta")}
+    rows = scores.comparisons(found)
+    assert [row["metric"] for row in rows] == ["mig", "local_mig"]
+    first = [value(found["jl1"][0], f"seed-{i}") for i in range(3)]
+    second = [value(found["beta"][0], f"seed-{i}") for i in range(2)]
+    expected = uw.metrics.statistics.compare(first, second)
+    assert (rows[0]["t"], rows[0]["p"], rows[0]["effect"]) == (expected.t, expected.p, expected.effect)
+    assert rows[0]["means"] == pytest.approx([np.mean(first), np.mean(second)])
+    summary = scores.summaries(found["jl1"])[0]
+    assert (summary["count"], summary["mean"]) == (3, pytest.approx(np.mean(first)))
+
+
+def test_scores_of_different_data_are_not_compared(runs: Path, tmp_path: Path):
+    uw.fit(tiny(dataset=uw.datasets.synthetic_nonlinear(samples=300, seed=5), steps=2), tmp_path / "other")
+    found = {str(path): evaluate.run(path, ("mig",), **FAST) for path in (runs / "jl1", tmp_path / "other")}
+    (row,) = scores.comparisons(found)
+    assert "dataset: " in row["not_comparable"][0] and "t" not in row
