@@ -1,4 +1,4 @@
-"""Write the tables of methods, penalties, networks and datasets into README.md, from the code itself.
+"""Write the tables of methods, metrics, penalties, networks and datasets into README.md, from the code itself.
 
 python docs/tables.py          # rewrite README.md
 python docs/tables.py --check  # exit 1 if it is out of date
@@ -70,10 +70,15 @@ def tables() -> dict[str, str]:
     nets = [(f"`{n}`", sentence(networks[n]), arguments(networks[n])) for n in networks.names()]
     data = [(f"`{n}`", sentence(datasets[n]), arguments(datasets[n])) for n in datasets.names()]
     terms = [(f"`{n}`", sentence(type(p.term)), settings(p.term)) for n, p in sorted(penalties.WATCHABLE.items())]
+    scores = []
+    for metric in map(uw.metrics.get, uw.metrics.names()):
+        of = ", ".join(metric.takes)
+        scores.append((f"`{metric.__name__}`", sentence(metric), of, arguments(metric, metric.takes)))
     return {
         "methods": table(("method", "loss", "arguments"), methods),
         "parts": table(("kind", "name", "what it is", "arguments"), parts()),
         "datasets": table(("dataset", "what it is", "arguments"), data),
+        "metrics": table(("metric", "what it is", "of", "arguments"), scores),
         "networks": table(("network", "what it is", "arguments"), nets),
         "terms": table(("term", "what it measures", "with"), terms),
     }

@@ -26,10 +26,8 @@ Array = np.ndarray[Any, Any]
 class Drawn(Dataset):
     """A dataset whose pictures are a function of its factors; it may have examples of some states only."""
 
-    def __init__(self, draw: Any, sizes: tuple[int, ...], kinds: Any = None, states: Any = None, **names: Any):
-        space = FactorSpace(
-            names.get("names", tuple("abcdefg"[: len(sizes)])), sizes, kinds or ("ordered",) * len(sizes)
-        )
+    def __init__(self, draw: Any, sizes: tuple[int, ...], kinds: Any = None, states: Any = None):
+        space = FactorSpace(tuple("abcd"[: len(sizes)]), sizes, kinds or ("ordered",) * len(sizes))
         every = np.array(list(product(*map(range, sizes))))
         self.table = every if states is None else np.asarray(states, np.int64)
         self.partial, self.draw = states is not None, draw
@@ -300,7 +298,7 @@ def test_a_dataset_without_factors():
     with pytest.raises(UntwineError, match=r"has no factors, and so no traversals"):
         distance_matrices(data, {"perceived": perceived()})
     with pytest.raises(UntwineError, match=r"has a single state"):
-        importance(uw.datasets.images(pictures[:1]), pairs=10)
+        importance(uw.datasets.images(pictures[:1]), pairs=100)
 
 
 # --- matrices -------------------------------------------------------------------------------------------
@@ -372,15 +370,15 @@ def test_progress_is_told(quiet: None):
         return items
 
     data = Drawn(line, (3, 2))
-    importance(data, pairs=10, progress=track)
+    importance(data, pairs=100, progress=track)
     distance_matrices(data, {"truth": ground_truth()}, traversals=3, progress=track)
-    assert told == [("pairs", 1), ("traversals", 6)]
+    assert told == [("batches of pairs", 1), ("traversals", 6)]
 
 
 def test_wrong_arguments():
     data = Drawn(line, (3, 2))
     for wrong, message in (
-        ({"pairs": 1}, "pairs must be a whole number, 2 or more, not 1"),
+        ({"pairs": 99}, "pairs must be a whole number, 100 or more, not 99"),
         ({"seed": -1}, "seed must"),
     ):
         with pytest.raises(UntwineError, match=message):
@@ -391,8 +389,8 @@ def test_wrong_arguments():
     with pytest.raises(UntwineError, match="did you mean 'bernoulli'"):
         importance(data, "bernuli")
     with pytest.raises(UntwineError, match="overlap blurs images"):
-        importance(data, "overlap(squared-error)", pairs=10)
+        importance(data, "overlap(squared-error)", pairs=100)
     with pytest.raises(UntwineError, match="nothing to traverse"):
         distance_matrices(Drawn(line, (1, 1)), {"truth": ground_truth()})
     with pytest.raises(UntwineError, match="has a single state"):
-        importance(Drawn(line, (1, 1)), pairs=10)
+        importance(Drawn(line, (1, 1)), pairs=100)

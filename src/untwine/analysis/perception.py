@@ -22,6 +22,8 @@ from untwine.model.likelihoods import NAMED
 # Wraps what is gone through, with what that is and how long it is: a progress bar.
 Track = Callable[[Iterable[Any], str, int], Iterable[Any]]
 
+FEWEST = 100  # pairs: of fewer, all may be equally far apart by chance
+
 
 # --- matrices -------------------------------------------------------------------------------------------
 
@@ -146,7 +148,7 @@ def importance(
     >>> found.random.mean > found.factors[0].mean, found.factors[0].spearman > 0.2, found.adversarial
     (True, True, ())
     """
-    for name, value, least in (("pairs", pairs, 2), ("seed", seed, 0)):
+    for name, value, least in (("pairs", pairs, FEWEST), ("seed", seed, 0)):
         _whole(name, value, least)
     measure = perceived(likelihood)
     text = naming.write(measure.likelihood, NAMED)
@@ -204,7 +206,7 @@ def _rows(
     itself = measure.pairs(few, few)
     varies = np.ptp(itself) > 1e-6 * np.abs(itself).max()
     size = max(1, CHUNK // math.prod(states.dataset.shape))
-    for start in _tracked(progress, range(0, count, size), "pairs"):
+    for start in _tracked(progress, range(0, count, size), "batches of pairs"):
         part = slice(start, start + size)
         seen: dict[int, tuple[np.ndarray, ToMean]] = {}  # factors may share the first states of their pairs
         for column, (first, second) in sampled.items():

@@ -9,7 +9,7 @@ from typing import Any
 from untwine.cli import UsageError, flags, output
 from untwine.errors import UntwineError
 
-ABOUT = """See which factors of a dataset a VAE would learn first, and which it could not put in order, without training.
+ABOUT = """See which factors of a dataset a VAE would learn first, and which it could not put in order.
 
 A VAE sees its data through its reconstruction loss: what the loss costs between two images is their perceived distance
 (michlo2023). Pairs that differ in one factor alone are compared. Factors with larger distances are learned first; where
@@ -117,11 +117,9 @@ def _say(found: Any) -> None:
         print(f"Left out: {name}; {why}.")
     if found.factors:
         print(
-            "A VAE prefers to learn factors with larger distances first. It can see the order of a factor's values if their"
+            "A VAE prefers to learn factors with larger distances first. It can see the order of a factor's values if"
         )
-        print(
-            "correlation (Spearman's, of perceived distance and difference of values) is near 1, not if it is near 0."
-        )
+        print("their correlation (Spearman's, of perceived distance and difference of values) is near 1, not near 0.")
 
 
 def _row(row: Any, decimals: int) -> list[str]:

@@ -39,6 +39,7 @@ def run(
     from untwine.train.progress import track
 
     folder = _folder(out, dataset)
+    _make(folder)
     found = perception.importance(dataset, likelihood, pairs, seed, progress=track)
     matrices = {}
     if dataset.factors is not None:
@@ -50,7 +51,6 @@ def run(
         arrays |= {f"values/{factor}": perception.kept_values(sizes[factor]) for factor in matrices}
     about = f"{str(dataset.spec.get('name', 'dataset')).replace('_', '-')}: {found.likelihood}"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         (folder / "importance.json").write_text(json.dumps(found.to_json(), indent=1, allow_nan=False) + "\n")
         files = ["importance.json", "cumulative.png"]
         pictures.save(pictures.cumulative(found, about), folder / "cumulative.png")
@@ -64,20 +64,25 @@ def run(
 
 
 def check(dataset: Dataset, likelihood: str, pairs: int, traversals: int, seed: int, out: str | None) -> None:
-    """Refuse at once what would fail later: a loss that does not suit the data, or a folder that is a file."""
+    """Refuse at once what would fail later: a loss that does not suit the data, or no folder to write into."""
     from untwine.analysis.distances import perceived
+    from untwine.analysis.perception import FEWEST
 
-    for name, value, least in (("pairs", pairs, 2), ("traversals", traversals, 1), ("seed", seed, 0)):
+    for name, value, least in (("pairs", pairs, FEWEST), ("traversals", traversals, 1), ("seed", seed, 0)):
         if not least <= value < 2**63:
             raise UntwineError(f"{name} must be a whole number, {least} or more, not {value}")
     few = dataset.batch(range(min(len(dataset), 16)))
     perceived(likelihood).pairs(few, few)
-    folder = _folder(out, dataset)
-    for path in (folder, *folder.parents):
-        if path.exists():
-            if not path.is_dir():
-                raise UntwineError(f"the folder {folder} cannot be made: {path} is a file")
-            break
+    _make(_folder(out, dataset))
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise UntwineError(f"cannot make the folder {folder}: a file is in its way") from None
+    except OSError as error:
+        raise UntwineError(f"cannot make the folder {folder}: {error.strerror}") from None
 
 
 def _folder(out: str | Path | None, dataset: Dataset) -> Path:

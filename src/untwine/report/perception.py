@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,12 +36,15 @@ def matrices(found: Mapping[str, Mapping[str, Any]], title: str | None = None) -
         raise UntwineError("there are no matrices to draw")
     columns = list(found)
     # The longest name of a row takes its room at the left, at the size that it is written in.
-    left, top = 0.25 + 0.08 * max(map(len, rows)), 0.35 if title is None else 0.7
-    width, height = left + len(columns) * (_SIDE + 0.12) + 0.1, top + len(rows) * (_SIDE + 0.3) + 0.05
+    left, step, line = 0.25 + 0.08 * max(map(len, rows)), _SIDE + 0.12, 0.18
+    width = left + len(columns) * step + 0.1
+    lines = textwrap.wrap(title or "", int(11 * width))
+    top = 0.35 + (line * (len(lines) + 1) if lines else 0)
+    height = top + len(rows) * (_SIDE + 0.3) + 0.05
     figure = Figure(figsize=(width, height))
     for i, row in enumerate(rows):
         for j, column in enumerate(columns):
-            place = (left + j * (_SIDE + 0.12), height - top - i * (_SIDE + 0.3) - _SIDE, _SIDE, _SIDE)
+            place = (left + j * step, height - top - i * (_SIDE + 0.3) - _SIDE, _SIDE, _SIDE)
             axes = figure.add_axes((place[0] / width, place[1] / height, place[2] / width, place[3] / height))
             axes.set_xticks([])
             axes.set_yticks([])
@@ -62,21 +66,21 @@ def matrices(found: Mapping[str, Mapping[str, Any]], title: str | None = None) -
                 vmax=high if high > low else low + 1,
                 interpolation="nearest",
             )
-            axes.set_xlabel(f"{low:.3g} to {high:.3g}", fontsize=8, labelpad=3, color="0.3")
-    if title is not None:
-        middle = (left + len(columns) * (_SIDE + 0.12) / 2) / width
-        figure.suptitle(f"{title}\n", fontsize=11, x=middle, y=1 - 0.1 / height, va="top")
-        figure.text(
-            middle, 1 - 0.3 / height, "dark is close, bright is far", fontsize=8, color="0.3", ha="center", va="top"
-        )
+            axes.set_xlabel(
+                f"{low:.3g} to {high:.3g}" if high > low else f"{low:.3g}", fontsize=8, labelpad=3, color="0.3"
+            )
+    for i, text in enumerate([*lines, "dark is close, bright is far"] if lines else []):
+        size, colour = (11, "black") if i < len(lines) else (8, "0.3")
+        y = 1 - (0.1 + i * line) / height
+        figure.text(0.5, y, text, ha="center", va="top", fontsize=size, color=colour)
     return figure
 
 
 def cumulative(found: Importance, title: str | None = None) -> Figure:
     """The share of pairs up to each distance, by factor, with random pairs dashed (michlo2023, Figure A1).
 
-    A curve further to the right is that of a factor which matters more. Curves that coincide, up to 1 percent of the
-    largest distance, are drawn as one.
+    A curve further to the right is that of a factor which matters more. Curves that coincide (on average, up to 1
+    percent of the range of distances) are drawn as one.
     """
     from matplotlib import colormaps
     from matplotlib.figure import Figure
@@ -87,7 +91,7 @@ def cumulative(found: Importance, title: str | None = None) -> Figure:
     for row in found.factors:
         curve = np.array(row.quantiles)
         same = next(
-            (rows for rows, other in together if np.abs(curve - other).max() <= 0.01 * (largest - lowest)), None
+            (rows for rows, other in together if np.abs(curve - other).mean() <= 0.01 * (largest - lowest)), None
         )
         if same is None:
             together.append(([row], curve))
@@ -104,7 +108,7 @@ def cumulative(found: Importance, title: str | None = None) -> Figure:
     if 0 <= lowest < largest / 2:
         axes.set_xlim(left=0)
     unit = "per element" if found.per_element else f"summed over {found.elements:,} elements"
-    axes.set_xlabel(f"perceived distance ({found.likelihood}, {unit})")
+    axes.set_xlabel(textwrap.fill(f"perceived distance ({found.likelihood}, {unit})", 70))
     axes.set_ylabel("share of pairs")
     axes.set_ylim(-0.02, 1.02)
     axes.grid(color="0.9")
@@ -112,14 +116,14 @@ def cumulative(found: Importance, title: str | None = None) -> Figure:
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=9)
     if title is not None:
-        axes.set_title(title, fontsize=11)
+        axes.set_title(textwrap.fill(title, 60), fontsize=11)
     return figure
 
 
 def save(figure: Figure, path: str | Path) -> Path:
     """Write a figure; the ending says how, and without one it is a PNG."""
-    path = Path(path)
-    figure.savefig(path if path.suffix else path.with_suffix(".png"), dpi=150)
+    path = Path(path) if Path(path).suffix else Path(path).with_suffix(".png")
+    figure.savefig(path, dpi=150)
     return path
 
 
