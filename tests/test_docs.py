@@ -31,3 +31,15 @@ def test_the_readme_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     exec(second, names)
     run = names["run"].replace(method=names["my_vae"](gamma=[0.1, 0.2]), steps=2)
     assert len(names["uw"].fit(run)) == 2
+
+
+def test_the_page_on_explaining_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = "\n".join(blocks("docs/explaining.md"))
+    shorter = text.replace("steps=2_000", "steps=4").replace("20_000", "200").replace("range(1_000)", "range(150)")
+    assert shorter != text
+    names: dict = {}
+    exec(shorter, names)
+    assert names["score"].values.shape == (2,) and len(names["matrices"]) == 6
+    pictures = {path.name for path in tmp_path.glob("*.png")}
+    assert pictures == {"columns.png", "traversals.png", "density.png", "distances.png"}

@@ -16,7 +16,8 @@ from untwine._version import __version__
 from untwine.errors import UntwineError
 
 if TYPE_CHECKING:
-    from untwine import datasets, methods, metrics
+    from untwine import analysis, datasets, methods, metrics
+    from untwine import report as figures
     from untwine.data import Dataset, FactorSpace, dataset
     from untwine.methods.registry import method
     from untwine.model import likelihoods, networks, posteriors, priors
@@ -37,7 +38,9 @@ if TYPE_CHECKING:
     from untwine.train.run import Run
 
 _MODULES = {
+    "analysis": "untwine.analysis",
     "datasets": "untwine.datasets",
+    "figures": "untwine.report",
     "methods": "untwine.methods",
     "metrics": "untwine.metrics",
     "likelihoods": "untwine.model.likelihoods",
@@ -89,11 +92,13 @@ __all__ = [
     "Term",
     "UntwineError",
     "__version__",
+    "analysis",
     "constant",
     "cyclic",
     "dataset",
     "datasets",
     "each",
+    "figures",
     "fit",
     "join",
     "likelihoods",

@@ -213,8 +213,8 @@ def test_curves_that_coincide_are_one():
 def test_pictures_need_no_screen(tmp_path: Path):
     code = f"""
 import sys, numpy as np
-from untwine.report import perception
-perception.save(perception.matrices({{"x": {{"d": np.eye(3)}}}}), {str(tmp_path / "picture")!r})
+from untwine import report
+report.save(report.matrices({{"x": {{"d": np.eye(3)}}}}), {str(tmp_path / "picture.png")!r})
 assert "matplotlib.pyplot" not in sys.modules
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)

@@ -1,1 +1,27 @@
-"""What was learned, and why: alignment, perceived distances, traversals, encodings."""
+"""Instruments that explain a model or its data: arrays and functions in, arrays out. `untwine.figures` draws them."""
+
+from untwine.analysis import distances
+from untwine.analysis.alignment import jacobian_columns, polarised_share
+from untwine.analysis.encodings import active_dimensions, density, magnitude_by_class
+from untwine.analysis.gaussian import gaussianised
+from untwine.analysis.perception import distance_matrices, importance
+from untwine.analysis.traversal import along, grid, ranges, sparse_direction, traverse, two, usefulness
+
+__all__ = [
+    "active_dimensions",
+    "along",
+    "density",
+    "distance_matrices",
+    "distances",
+    "gaussianised",
+    "grid",
+    "importance",
+    "jacobian_columns",
+    "magnitude_by_class",
+    "polarised_share",
+    "ranges",
+    "sparse_direction",
+    "traverse",
+    "two",
+    "usefulness",
+]

@@ -45,9 +45,7 @@ def run(out: str | Path = "runs/demo", steps: int = 1_000, device: str = "auto")
             uw.fit(spec, folder(out, name), device)
         except Interrupted:
             raise Interrupted("interrupted; what was trained is kept: start the demo again to go on") from None
-    scored = {
-        name: evaluate.run(folder(out, name), METRICS, device=device) for name in methods
-    }
+    scored = {name: evaluate.run(folder(out, name), METRICS, device=device) for name in methods}
     summary = {name: scores.summaries(entries) for name, entries in scored.items()}
     return {"methods": outcome(out), "scores": summary, "comparisons": scores.comparisons(scored)}
 

@@ -33,9 +33,9 @@ def run(
         seed: Of the pairs and the traversals.
         out: The folder of the results.
     """
+    from untwine import report as pictures
     from untwine.analysis import perception
     from untwine.analysis.distances import ground_truth, perceived
-    from untwine.report import perception as pictures
     from untwine.train.progress import track
 
     folder = _folder(out, dataset)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from untwine.metrics import designs, statistics
 from untwine.metrics.alignment import delta_kl, dto
-from untwine.metrics.decomposition import decomposition
+from untwine.metrics.decomposition import decomposition, estimator_bias
 from untwine.metrics.encoder import Encoder
 from untwine.metrics.information import mig, modularity
 from untwine.metrics.interventions import beta_vae_score, factor_vae_score
@@ -32,6 +32,7 @@ __all__ = [
     "delta_kl",
     "designs",
     "dto",
+    "estimator_bias",
     "explicitness",
     "factor_vae_score",
     "get",

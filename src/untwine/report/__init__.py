@@ -1,1 +1,16 @@
-"""Pictures and pages of what was found."""
+"""Pictures of what models do: functions from arrays to figures, and `save`."""
+
+from untwine.report.figures import columns, density, images, magnitudes, save, scores, traversals
+from untwine.report.perception import cumulative, matrices
+
+__all__ = [
+    "columns",
+    "cumulative",
+    "density",
+    "images",
+    "magnitudes",
+    "matrices",
+    "save",
+    "scores",
+    "traversals",
+]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -118,13 +117,6 @@ def cumulative(found: Importance, title: str | None = None) -> Figure:
     if title is not None:
         axes.set_title(textwrap.fill(title, 60), fontsize=11)
     return figure
-
-
-def save(figure: Figure, path: str | Path) -> Path:
-    """Write a figure; the ending says how, and without one it is a PNG."""
-    path = Path(path) if Path(path).suffix else Path(path).with_suffix(".png")
-    figure.savefig(path, dpi=150)
-    return path
 
 
 def _names(rows: list[Perceived]) -> str:
