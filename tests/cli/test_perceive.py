@@ -167,7 +167,7 @@ def test_what_cannot_be_written(monkeypatch: pytest.MonkeyPatch):
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(perception, "save", full)
+    monkeypatch.setattr("untwine.report.save", full)
     with pytest.raises(UntwineError, match=r"cannot write into here: No space left on device"):
         perceive.run(uw.datasets.pinwheel(), pairs=100, traversals=1, out="here")
 
