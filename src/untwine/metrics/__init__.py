@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from untwine.metrics import designs, statistics
 from untwine.metrics.alignment import delta_kl, dto
+from untwine.metrics.dci import dci
 from untwine.metrics.decomposition import decomposition, estimator_bias
 from untwine.metrics.encoder import Encoder
+from untwine.metrics.infomec import infomec
 from untwine.metrics.information import mig, modularity
 from untwine.metrics.interventions import beta_vae_score, factor_vae_score
 from untwine.metrics.irs import irs
@@ -28,6 +30,7 @@ __all__ = [
     "Metric",
     "Score",
     "beta_vae_score",
+    "dci",
     "decomposition",
     "delta_kl",
     "designs",
@@ -37,6 +40,7 @@ __all__ = [
     "factor_vae_score",
     "get",
     "hoyer",
+    "infomec",
     "irs",
     "knn_score",
     "local",
