@@ -12,7 +12,9 @@ from untwine.train.loop import Interrupted
 METRICS = ("local-mig", "local-modularity")
 
 
-def run(out: str | Path = "runs/demo", steps: int = 1_000, device: str = "auto") -> dict[str, Any]:
+def run(
+    out: str | Path = "runs/demo", steps: int = 1_000, windows: int = 20, points: int = 10_000, device: str = "auto"
+) -> dict[str, Any]:
     """Train two seeds of each method, score them locally, and return what became of them.
 
     Both methods have beta = 1, and JL1-VAE gamma = 0.2 besides; the weights rise over all the steps. (The
@@ -21,6 +23,8 @@ def run(out: str | Path = "runs/demo", steps: int = 1_000, device: str = "auto")
     Args:
         out: The folder of the results. What it holds already is not trained again.
         steps: How long each method trains.
+        windows: How many windows local scores are averaged over.
+        points: Pictures in each window.
         device: auto, cpu, cuda or mps.
     """
     out = Path(out)
@@ -45,7 +49,8 @@ def run(out: str | Path = "runs/demo", steps: int = 1_000, device: str = "auto")
             uw.fit(spec, folder(out, name), device)
         except Interrupted:
             raise Interrupted("interrupted; what was trained is kept: start the demo again to go on") from None
-    scored = {name: evaluate.run(folder(out, name), METRICS, device=device) for name in methods}
+    settings = {"windows": windows, "points": points, "device": device}
+    scored = {name: evaluate.run(folder(out, name), METRICS, **settings) for name in methods}
     summary = {name: scores.summaries(entries) for name, entries in scored.items()}
     return {"methods": outcome(out), "scores": summary, "comparisons": scores.comparisons(scored)}
 

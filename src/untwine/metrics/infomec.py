@@ -85,29 +85,40 @@ def linear_cross_entropy(
     True
     """
     from scipy.optimize import minimize
+    from threadpoolctl import threadpool_limits
 
-    deviation = codes.std(0)
-    inputs = np.hstack([(codes - codes.mean(0)) / np.where(deviation > 0, deviation, 1), np.ones((len(codes), 1))])
+    codes = np.delete(codes, dead_codes(codes), axis=1)
+    inputs = np.hstack([(codes - codes.mean(0)) / codes.std(0), np.ones((len(codes), 1))])
     size = int(values.max()) + 1
     # The part of the loss that is linear in the weights: the mean inputs of each value.
     observed = np.stack([np.bincount(values, column, size) for column in inputs.T], 1) / len(inputs)
-
-    def loss(flat: Float64[np.ndarray, " w"]) -> tuple[float, Float64[np.ndarray, " w"]]:
-        weights = flat.reshape(size, -1)
-        scores = weights @ inputs.T
-        top = scores.max(0)
-        scores -= top
-        np.exp(scores, out=scores)
-        total = scores.sum(0)
-        value = (np.log(total) + top).mean() - (weights * observed).sum()
-        scores /= total
-        return float(value), (scores @ inputs / len(inputs) - observed).ravel()
-
     options = {"maxiter": iterations, "gtol": 1e-4, "ftol": 64 * np.finfo(float).eps, "maxls": 50}
-    # Start at the best guess without codes. From zero, L-BFGS takes ten times the iterations for separable codes.
+    # Start at the best guess without codes: from zero, L-BFGS gets less far where codes are separable.
     start = np.zeros_like(observed)
     start[:, -1] = np.log(observed[:, -1])
-    return float(minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options=options).fun)
+    # One thread, so that a score does not depend on their number; for L-BFGS's tiny matrices more would be slower.
+    with threadpool_limits(1, "blas"):
+        found = minimize(
+            _cross_entropy, start.ravel(), (inputs, observed), jac=True, method="L-BFGS-B", options=options
+        )
+    return float(found.fun)
+
+
+def _cross_entropy(
+    flat: Float64[np.ndarray, " parameters"],
+    inputs: Float64[np.ndarray, "n inputs"],
+    observed: Float64[np.ndarray, "values inputs"],
+) -> tuple[float, Float64[np.ndarray, " parameters"]]:
+    """Of a multinomial logistic regression with these weights, and its gradient."""
+    weights = flat.reshape(observed.shape)
+    scores = weights @ inputs.T
+    top = scores.max(0)
+    scores -= top
+    np.exp(scores, out=scores)
+    total = scores.sum(0)
+    value = (np.log(total) + top).mean() - (weights * observed).sum()
+    scores /= total
+    return float(value), (scores @ inputs / len(inputs) - observed).ravel()
 
 
 def concentration(information: Float64[np.ndarray, "rows columns"]) -> float:
@@ -166,9 +177,9 @@ def infomec(
     if estimator not in ESTIMATORS:
         raise unknown("estimator of infomec", str(estimator), ESTIMATORS)
     for name, number in (("neighbours", neighbours), ("iterations", iterations)):
-        if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
+        if number < 1:
             raise UntwineError(f"infomec: {name} must be a whole number, 1 or more, not {number!r}")
-    if isinstance(inactive, bool) or not isinstance(inactive, int | float) or not 0 <= inactive < 1:
+    if not 0 <= inactive < 1:
         raise UntwineError(f"infomec: inactive is a fraction of the largest range, 0 or more and below 1: {inactive!r}")
     # Sums depend on the order of their terms in the last bit, and 100 iterations make more of it.
     order = np.lexsort((*codes.T[::-1], *factors.T[::-1]))
@@ -176,7 +187,7 @@ def infomec(
     values, sizes = labels(factors)
     of_factors = np.array([float(entropy(np.bincount(v, minlength=s))) for v, s in zip(values.T, sizes, strict=True)])
     if estimator == "knn":
-        information = nearest_information(codes, factors, int(neighbours))
+        information = nearest_information(codes, factors, neighbours)
     else:
         information, _ = mutual_information(codes, factors, bins)
     nmi = information / of_factors
@@ -186,7 +197,7 @@ def infomec(
     by_factor = np.zeros(len(sizes))
     if active.any():
         infom, infoc = concentration(nmi[active]), concentration(nmi[active].T)
-        remaining = np.array([linear_cross_entropy(codes, column, int(iterations)) for column in values.T])
+        remaining = np.array([linear_cross_entropy(codes, column, iterations) for column in values.T])
         by_factor = np.maximum(0, 1 - remaining / of_factors)
     details = {"infom": infom, "infoe": float(by_factor.mean()), "infoc": infoc, "nmi": nmi}
     return infom, details | {"infoe_by_factor": by_factor, "inactive": np.flatnonzero(~active).tolist()}
