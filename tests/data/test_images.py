@@ -225,3 +225,40 @@ def test_arrays_that_make_no_sense_are_refused(array, message):
 def test_settings_that_make_no_sense_are_refused(arguments):
     with pytest.raises(UntwineError, match=next(iter(arguments))):
         images(PIXELS, **arguments)
+
+
+# --- with factors -----------------------------------------------------------------------------------
+
+
+def test_a_table_of_factors_makes_pictures_scorable(tmp_path):
+    table = np.array([[3, 10], [3, 20], [9, 10], [9, 20], [3, 10]])
+    pictures = np.arange(5 * 64, dtype=np.uint8).reshape(5, 8, 8)
+    data = images(pictures, factors=table)
+    assert data.factors is not None and data.factors.sizes == (2, 2) and data.factors.kinds == ("ordered", "ordered")
+    assert data.factors_of([1, 2, 4]).tolist() == [[0, 1], [1, 0], [0, 0]]
+    assert np.array_equal(data.observe([[1, 1], [0, 0]])[:, 0], pictures[[3, 0]])
+    np.save(tmp_path / "factors.npy", table)
+    np.save(tmp_path / "pictures.npy", pictures)
+    stored = images(tmp_path / "pictures.npy", factors=tmp_path / "factors.npy")
+    assert np.array_equal(build(stored.spec).factors_of([0, 3]), data.factors_of([0, 3]))
+    assert images(pictures, factors=table[:, 0]).factors.sizes == (2,)
+
+
+def test_states_without_an_example_are_said():
+    data = images(np.zeros((2, 8, 8)), factors=np.array([[0, 0], [1, 1]]))
+    with pytest.raises(UntwineError, match=r"no example has the factors \[0, 1\]: there are examples of 2 of the 4"):
+        data.observe([[0, 0], [0, 1]])
+
+
+@pytest.mark.parametrize(
+    ("factors", "message"),
+    [
+        (np.zeros((3, 1), int), r"there are 2 examples, so it must be \[2, k\]"),
+        (np.zeros((2, 1)), "whole numbers"),
+        ("nowhere.npy", "cannot be read"),
+        (np.zeros((2, 0), int), r"must be \[2, k\]"),
+    ],
+)
+def test_a_wrong_table_is_refused(factors, message):
+    with pytest.raises(UntwineError, match=message):
+        images(np.zeros((2, 8, 8)), factors=factors)

@@ -250,7 +250,7 @@ def _plain(value: Any, key: str = "") -> Any:
     """An argument as JSON. The path of a source means the same wherever the spec is read."""
     if isinstance(value, Mapping) and "array" in value:
         return dict(value)
-    if key == "source" and isinstance(value, str | os.PathLike):
+    if key in ("source", "factors") and isinstance(value, str | os.PathLike):
         return os.path.abspath(value)
     if isinstance(value, np.ndarray):
         return {"array": fingerprint(value), "dtype": value.dtype.name, "shape": list(value.shape)}

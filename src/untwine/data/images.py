@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Int64, Shaped, UInt8
 
-from untwine.data.dataset import Unlabelled, dataset
+from untwine.data.dataset import Dataset, Unlabelled, dataset
+from untwine.data.labelled import Labelled, factor_table
 from untwine.errors import UntwineError
 
 if TYPE_CHECKING:
@@ -27,8 +28,8 @@ def images(
     source: str | os.PathLike[str] | np.ndarray,
     size: int | None = None,
     channels: int | None = None,
-    factors: None = None,
-) -> Table:
+    factors: str | os.PathLike[str] | np.ndarray | None = None,
+) -> Dataset:
     """Pictures from a folder (with its subfolders, in sorted order), a .npy or .npz file, or an array.
 
     Pictures are cut to their central square and resized to `size`: averaged when they shrink, bicubic when
@@ -41,23 +42,35 @@ def images(
     second. An array [n, d] of floats is plain vectors. Of an .npz file the array "images" or "imgs" counts,
     else the first.
 
+    With `factors`, whole numbers [n, k] in an array or a .npy file, a row for each picture in its order, the data
+    can be scored and their perceived distances explained.
+
     >>> images(np.zeros((5, 32, 32)), channels=3).shape
     (3, 32, 32)
+    >>> images(np.zeros((4, 8, 8)), factors=np.indices((2, 2)).reshape(2, -1).T).factors.sizes
+    (2, 2)
     """
     if channels not in (None, 1, 3):
         raise UntwineError(f"images: channels is {channels}; it must be 1 (grey) or 3 (colour)")
     if size is not None and size < 1:
         raise UntwineError(f"images: size is {size}; it must be at least 1")
+    table = _table(source, size, channels)
+    return Table(table) if factors is None else Labelled(table, factor_table(factors, len(table)))
+
+
+def _table(
+    source: str | os.PathLike[str] | np.ndarray, size: int | None, channels: int | None
+) -> Shaped[np.ndarray, "n ..."]:
     if isinstance(source, np.ndarray):
-        return Table(_from_array(source, size, channels, "the array"))
+        return _from_array(source, size, channels, "the array")
     path = Path(source).expanduser()
     if path.is_dir():
-        return Table(_from_folder(path, size or 64, channels))
+        return _from_folder(path, size or 64, channels)
     if not path.exists():
         raise UntwineError(f"images: there is no {path}; give a folder, a .npy or .npz file, or an array")
     if path.suffix.lower() in SUFFIXES:
         raise UntwineError(f"images: {path} is a single picture; give the folder of all of them: {path.parent}")
-    return Table(_from_array(_load(path), size, channels, str(path)))
+    return _from_array(_load(path), size, channels, str(path))
 
 
 class Table(Unlabelled):
@@ -92,7 +105,7 @@ def _from_folder(folder: Path, size: int, channels: int | None) -> UInt8[np.ndar
         raise UntwineError(f"images: none of the {len(files)} files in {folder} is readable: {_some(unreadable)}")
     if unreadable:
         left_out = f"images: left out {len(unreadable)} of {len(files)} files that could not be read"
-        warnings.warn(f"{left_out}: {_some(unreadable)}", stacklevel=4)
+        warnings.warn(f"{left_out}: {_some(unreadable)}", stacklevel=5)
     channels = channels or (1 if all(picture.mode == "L" for picture in pictures) else 3)
     return _stack(pictures, channels)
 
