@@ -52,4 +52,5 @@ def test_the_page_on_explaining_runs_as_written(tmp_path: Path, monkeypatch: pyt
     exec(shorter, names)
     assert names["score"].values.shape == (2,) and len(names["matrices"]) == 6
     pictures = {path.name for path in tmp_path.glob("*.png")}
-    assert pictures == {"columns.png", "traversals.png", "density.png", "distances.png"}
+    names = ("columns", "cumulative", "density", "distances", "magnitudes", "plane", "scores", "sparse", "traversals")
+    assert pictures == {f"{name}.png" for name in names}

@@ -25,14 +25,14 @@ def history(**values: list[Any]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("values", "share"),
     [
-        ([0.5, 0.2, 0.02, 0.01, 0.001], 0.4),
-        ([0.5, 0.02, 0.04, 0.01, 0.001], 0.2),  # it rose again: only what lasts counts
-        ([0.02, 0.01, 0.01, 0.01, 0.01], 0.8),  # nothing is known before the first line
+        ([0.5, 0.2, 0.02, 0.01, 0.001], 0.6),
+        ([0.5, 0.02, 0.04, 0.01, 0.001], 0.4),  # it rose again: only what lasts counts
+        ([0.02, 0.01, 0.01, 0.01, 0.01], 1.0),  # always
         ([0.01, 0.01, 0.01, 0.01, 0.03], 0.0),  # below, not at
-        ([0.5, 0.5, 0.5, 0.5, 0.01], 0.0),  # for no time yet
-        ([0.01, None, 0.01, 0.01, 0.01], 0.4),
+        ([0.5, 0.5, 0.5, 0.5, 0.01], 0.2),
+        ([0.01, None, 0.01, 0.01, 0.01], 0.6),
         ([0.01, 0.01, 0.01, 0.01, None], 0.0),
-        ([0.01, float("nan"), 0.01, 0.01, 0.01], 0.4),
+        ([0.01, float("nan"), 0.01, 0.01, 0.01], 0.6),
     ],
 )
 def test_only_what_lasts_until_the_end_counts(values, share):
@@ -41,9 +41,23 @@ def test_only_what_lasts_until_the_end_counts(values, share):
 
 def test_members_of_several_packs_and_thresholds():
     rows = history(a=[0.5, 0.01], b=[0.01, 0.01]) + history(c=[0.2, 0.2, 0.2, 0.15])
-    assert polarised_share(rows[::-1]) == {"a": 0.0, "b": 0.5, "c": 0.0}
-    assert polarised_share(rows, threshold=0.25) == {"a": 0.0, "b": 0.5, "c": 0.75}
-    assert polarised_share(rows, threshold=2, term="loss") == {"a": 0.5, "b": 0.5, "c": 0.75}
+    assert polarised_share(rows[::-1]) == {"a": 0.5, "b": 1.0, "c": 0.0}
+    assert polarised_share(rows, threshold=0.25) == {"a": 0.5, "b": 1.0, "c": 1.0}
+    assert polarised_share(rows, threshold=2, term="loss") == {"a": 1.0, "b": 1.0, "c": 1.0}
+
+
+@pytest.mark.parametrize(("value", "share"), [(0.01, 1.0), (0.5, 0.0), (None, 0.0)])
+@pytest.mark.parametrize("step", [0, 1])
+def test_a_single_row(value: float | None, share: float, step: int):
+    assert polarised_share([{"step": step, "members": {"one": {"delta_kl": value}}}]) == {"one": share}
+
+
+def test_members_that_diverged_are_left_out():
+    rows = history(dead=[0.01, None, None], alive=[0.5, 0.01, 0.01])
+    for row in rows[1:]:
+        row["members"]["dead"]["diverged"] = 150
+    assert polarised_share(rows) == {"alive": pytest.approx(2 / 3)}
+    assert polarised_share([{"step": 100, "members": {"dead": {"delta_kl": None, "diverged": 7}}}]) == {}
 
 
 def test_a_history_without_the_term_is_refused():
@@ -111,6 +125,7 @@ def test_the_norm_decides_the_order():
     [
         ({"count": 5}, "from 1 to 4"),
         ({"count": 0}, "from 1 to 4"),
+        ({"count": True}, "from 1 to 4"),
         ({"p": 0.5}, "1 or more"),
         ({"dimensions": 0}, "1 or more, not 0"),
         ({"dimensions": 4}, r"shape \[4, 1, 3, 3\]"),
@@ -119,3 +134,17 @@ def test_the_norm_decides_the_order():
 def test_refusals(arguments, message):
     with pytest.raises(UntwineError, match=message):
         jacobian_columns(np.ones((4, 1, 3, 3)), **arguments)
+
+
+def test_jacobians_that_are_not_finite_are_refused():
+    jacobians = np.ones((4, 1, 3, 3))
+    for value in (np.nan, np.inf):
+        jacobians[2, 0, 1, 0] = value
+        with pytest.raises(UntwineError, match=r"jacobians hold a NaN or an infinity, first at \[2, 0, 1, 0\]"):
+            jacobian_columns(jacobians)
+
+
+def test_numbers_of_numpy_and_tensors_that_are_being_trained():
+    jacobians = torch.arange(8.0).reshape(4, 2).requires_grad_()
+    found = jacobian_columns(jacobians, np.int64(2), np.float32(1), np.int64(1))
+    assert found.order.tolist() == [3, 2] and found.norms.tolist() == [13, 9]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from scipy.spatial.distance import cdist
 from torch.distributions import Independent, Normal, kl_divergence
 
 import untwine as uw
-from untwine.analysis import distances, losses
+from untwine.analysis import losses
 from untwine.analysis.distances import ground_truth, latent, perceived, posterior_kl, reconstruction
 from untwine.errors import UntwineError
 from untwine.model.likelihoods import NAMED
@@ -82,6 +83,16 @@ def test_every_likelihood_is_in_the_table():
 # --- ground truth ---------------------------------------------------------------------------------------
 
 
+def test_categorical_factors_are_the_same_or_not():
+    factors = (np_uniform(0, "test factors", (7, 3)) * 9).astype(np.int64)
+    found = ground_truth(("ordered", "categorical", "cyclic")).matrix(factors, pictures(7))
+    ordered = factors[:, [0, 2]]
+    expected = cdist(ordered, ordered, "cityblock") + (factors[:, None, 1] != factors[None, :, 1])
+    assert np.array_equal(found, expected) and not np.array_equal(found, ground_truth().matrix(factors, pictures(7)))
+    with pytest.raises(UntwineError, match="2 kinds do not suit 3 factors"):
+        ground_truth(("ordered", "categorical")).matrix(factors, pictures(7))
+
+
 def test_ground_truth_is_l1_without_wrapping():
     factors = (np_uniform(0, "test factors", (7, 3)) * 9).astype(np.int64)
     found = ground_truth().matrix(factors, pictures(7))
@@ -94,21 +105,30 @@ def test_ground_truth_is_l1_without_wrapping():
 
 @pytest.mark.parametrize("text", LOSSES)
 @pytest.mark.parametrize("chunk", [2**20, 100])
-def test_perceived_is_the_loss(text: str, chunk: int, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("excess", [True, False])
+def test_perceived_is_the_loss(text: str, chunk: int, excess: bool, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(losses, "CHUNK", chunk)
-    monkeypatch.setattr(distances, "CHUNK", chunk)
     images = pictures(5)
     x = images / 255
-    expected = np.array([[LOSSES[text](a, b) for b in x] for a in x])
-    measure = perceived(text)
-    assert np.allclose(measure.matrix(*of(images)), expected, rtol=2e-5)
-    assert np.allclose(perceived(text, per_element=True).matrix(*of(images)), expected / 60, rtol=2e-5)
+    loss = np.array([[LOSSES[text](a, b) for b in x] for a in x])
+    expected = loss - np.diagonal(loss)[:, None] if excess else loss
+    close = {"rtol": 2e-5, "atol": 2e-6 * np.abs(loss).max()}
+    measure, by_element = perceived(text, excess=excess), perceived(text, per_element=True, excess=excess)
+    assert np.allclose(measure.matrix(*of(images)), expected, **close)
+    assert np.allclose(60 * by_element.matrix(*of(images)), expected, **close)
     u, v = np.indices((5, 5)).reshape(2, -1)
-    assert np.allclose(measure.pairs(images[u], images[v]), expected.reshape(-1), rtol=2e-5)
-    assert np.allclose(
-        perceived(text, per_element=True).pairs(images[:2], images[2:4]), expected[:2, 2:4].diagonal() / 60
-    )
-    assert np.allclose(measure.to(images)(images[::-1]), expected[::-1].diagonal(), rtol=2e-5)
+    assert np.allclose(measure.pairs(images[u], images[v]), expected.reshape(-1), **close)
+    assert np.allclose(60 * by_element.pairs(images[:2], images[2:4]), expected[:2, 2:4].diagonal(), **close)
+    assert np.allclose(measure.of(images)(images[::-1]), expected[:, ::-1].diagonal(), **close)
+
+
+@pytest.mark.parametrize("text", LOSSES)
+def test_an_image_is_at_distance_zero_from_itself_alone(text: str):
+    images = pictures(6)
+    found = perceived(text).matrix(*of(images))
+    assert not np.diagonal(found).any() and (found[~np.eye(6, dtype=bool)] > 0).all()
+    assert not perceived(text).pairs(images, images).any()
+    assert (perceived(text).pairs(images, images[::-1]) > 0).all()
 
 
 def test_a_likelihood_of_ones_own(monkeypatch: pytest.MonkeyPatch):
@@ -133,12 +153,24 @@ def test_a_likelihood_of_ones_own(monkeypatch: pytest.MonkeyPatch):
     assert np.allclose(perceived(OwnForDistances()).matrix(*of(images)), expected)
     assert np.allclose(perceived(OwnForDistances()).pairs(images, images[::-1]), np.diagonal(expected[:, ::-1]))
 
+    @uw.part
+    class OffsetForDistances(uw.Likelihood):
+        def build(self, info: uw.Info) -> uw.LikelihoodModule:
+            module = Module()
+            module.loss_of_mean = lambda mean, x: (x - 2 * mean).square().flatten(1).sum(1)  # pyright: ignore
+            return module
 
-@pytest.mark.parametrize("text", ["squared_error", "overlap(squared-error, radius=2)"])
-def test_squared_error_is_symmetric_and_zero_to_itself(text: str):
+    raw = np.array([[((a - 2 * b) ** 2).sum() for b in x] for a in x])
+    for excess, expected in ((False, raw), (True, raw - np.diagonal(raw)[:, None])):
+        assert np.allclose(perceived(OffsetForDistances(), excess=excess).matrix(*of(images)), expected, atol=1e-4)
+        found = perceived(OffsetForDistances(), excess=excess).pairs(images, images[::-1])
+        assert np.allclose(found, np.diagonal(expected[:, ::-1]), atol=1e-4)
+
+
+@pytest.mark.parametrize("text", ["squared_error", "overlap(squared-error, radius=2)", "gaussian", "laplace"])
+def test_symmetric_losses(text: str):
     found = perceived(text).matrix(*of(pictures(6)))
-    assert np.array_equal(found, found.T) and not np.diagonal(found).any() and (found[~np.eye(6, dtype=bool)] > 0).all()
-    assert not perceived(text).pairs(pictures(6), pictures(6)).any()
+    assert np.array_equal(found, found.T)
 
 
 def test_floats_tensors_and_vectors():
@@ -151,6 +183,25 @@ def test_floats_tensors_and_vectors():
     assert np.allclose(perceived().matrix(*of(vectors)), [[0, 25], [25, 0]])
     assert np.allclose(perceived().between(vectors), [[0, 25], [25, 0]])
     assert len(perceived().pairs(images[:0], images[:0])) == 0
+
+
+@pytest.mark.parametrize("scale", [255.0, -1.0])
+def test_pixels_beyond_0_and_1_are_warned_of(scale: float):
+    images = (pictures(3) / 255 * scale).astype(np.float32)
+    measure = perceived()
+    with pytest.warns(UserWarning, match=r"pixels are from .* give uint8 from 0 to 255, or floats in \[0, 1\]"):
+        measure.matrix(*of(images))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        measure.pairs(images, images)  # it was said
+        perceived().pairs(images / scale, images / scale)
+        perceived().pairs(images.reshape(3, -1), images.reshape(3, -1))  # vectors have no range
+        reconstruction(lambda x: x).matrix(*of(images))
+    with pytest.warns(UserWarning, match=r"pixels are from 0 to 255"):
+        perceived().pairs(pictures(3).astype(np.int64), pictures(3).astype(np.int64))
+    images[1, 0, 0, 0] = np.nan
+    with pytest.raises(UntwineError, match=r"NaN"):
+        perceived().pairs(images, images)
 
 
 def test_what_cannot_be_perceived():
@@ -183,7 +234,7 @@ def test_latent_is_l2(members: int | None):
     z = codes(5, members)
     found = latent(lambda x: z).matrix(*of(pictures(5)))
     each = [z] if members is None else list(z)
-    expected = np.stack([cdist(one, one) for one in each])
+    expected = np.array([[[np.sqrt(((a - b) ** 2).sum()) for b in one] for a in one] for one in each])
     assert found.shape == (*z.shape[:-2], 5, 5) and np.allclose(found.reshape(expected.shape), expected)
     tensors = latent(lambda x: torch.from_numpy(z).float().requires_grad_()).matrix(*of(pictures(5)))
     assert np.allclose(tensors, found, atol=1e-6)
@@ -209,14 +260,30 @@ def test_posterior_kl_is_that_of_torch(members: int | None, symmetric: bool):
                 assert np.isclose(found[u, v] if members is None else found[member, u, v], expected)
 
 
+def test_posterior_kl_of_narrow_posteriors_far_away():
+    """What cancels in the products of matrices must not be seen: compared with the sum as it is defined."""
+    means = 1e3 + codes(6)
+    variances = np.full_like(means, 1e-4)
+    means[3], variances[4] = means[2], 2e-4
+    found = posterior_kl(lambda x: means, lambda x: variances).matrix(*of(pictures(6)))
+    ratio = variances[:, None] / variances[None]
+    expected = 0.5 * (ratio - 1 - np.log(ratio) + (means[:, None] - means[None]) ** 2 / variances[None]).sum(-1)
+    assert found.dtype == np.float64 and (found >= 0).all() and not np.diagonal(found).any()
+    assert np.allclose(found, expected, rtol=1e-9, atol=1e-8) and found[2, 3] < 1e-8
+
+
 @pytest.mark.parametrize("members", [None, 2])
-def test_reconstructions_are_perceived(members: int | None):
+@pytest.mark.parametrize("excess", [True, False])
+def test_reconstructions_are_perceived(members: int | None, excess: bool):
     images = pictures(4)
     made = images / 510 if members is None else np.stack([images / 510, (255 - images) / 300])
-    found = reconstruction(lambda x: made, "bernoulli").matrix(*of(images))
+    found = reconstruction(lambda x: made, "bernoulli", excess=excess).matrix(*of(images))
     each = [made] if members is None else list(made)
-    expected = np.array([[[cross_entropy(a, b) for b in one] for a in one] for one in each])
-    assert np.allclose(found, expected[0] if members is None else expected, rtol=2e-5)
+    own = int(excess)
+    expected = np.array([[[cross_entropy(a, b) - own * cross_entropy(a, a) for b in one] for a in one] for one in each])
+    assert np.allclose(found, expected[0] if members is None else expected, rtol=2e-5, atol=1e-5)
+    if not excess:
+        return
     by_element = reconstruction(lambda x: made, "bernoulli", per_element=True).matrix(*of(images))
     assert np.allclose(by_element * 60, found)
 

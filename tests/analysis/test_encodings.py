@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -60,19 +62,76 @@ def mixture(x: np.ndarray, y: np.ndarray, means: np.ndarray, blocks: np.ndarray)
     return np.mean(parts, axis=0).reshape(len(y), len(x))
 
 
+def cells(axis: np.ndarray) -> np.ndarray:
+    step = axis[1] - axis[0]
+    return np.stack((axis - step / 2, axis + step / 2), -1)
+
+
 @pytest.mark.parametrize("latents", [(0, 1), (2, 0)])
-@pytest.mark.parametrize("full", [False, True])
 @pytest.mark.parametrize("chunk", [2**18, 700])
-def test_density_is_the_mixture_of_marginals(
-    latents: tuple[int, int], full: bool, chunk: int, monkeypatch: pytest.MonkeyPatch
-):
+def test_density_is_the_mean_over_cells(latents: tuple[int, int], chunk: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(encodings, "_CHUNK", chunk)
     means, variances = posteriors(12, 3)
-    whole = covariances(12, 3) if full else variances[..., None] * np.eye(3)
-    found = density(means, whole if full else variances, latents, bounds=((-2, 1), (-1, 2)), points=17)
+    variances[:4] /= 1e4
+    found = density(means, variances, latents, bounds=((-2, 1), (-1, 2)), points=17)
     assert found.latents == latents and found.values.shape == (17, 17)
     np.testing.assert_array_equal(found.x, np.linspace(-2, 1, 17))
     np.testing.assert_array_equal(found.y, np.linspace(-1, 2, 17))
+    expected, mass = np.zeros((17, 17)), 0.0
+    for mean, variance in zip(means[:, list(latents)], variances[:, list(latents)], strict=True):
+        of_x, of_y = (stats.norm(m, v**0.5) for m, v in zip(mean, variance, strict=True))
+        for j, (bottom, top) in enumerate(cells(found.y)):
+            for i, (left, right) in enumerate(cells(found.x)):
+                inside = (of_x.cdf(right) - of_x.cdf(left)) * (of_y.cdf(top) - of_y.cdf(bottom))
+                expected[j, i] += inside / ((right - left) * (top - bottom)) / 12
+                mass += inside / 12
+    np.testing.assert_allclose(found.values, expected, rtol=1e-9, atol=1e-12)
+    assert float(found.mass) == pytest.approx(mass, abs=1e-12)
+
+
+@pytest.mark.parametrize("variance", [1e-6, 1e-300, 0.0])
+def test_narrow_posteriors_are_not_lost(variance: float):
+    means = np.random.default_rng(0).normal(size=(2, 200, 2))
+    found = density(means, np.full_like(means, variance))
+    np.testing.assert_allclose(found.mass, 1, atol=1e-9)
+    # As many cells as a histogram of the means fills, but for those that a posterior of sd 1e-3 lies across.
+    edges = [np.append(cells(axis)[:, 0], cells(axis)[-1, 1]) for axis in (found.x, found.y)]
+    for mean, values in zip(means, found.values, strict=True):
+        counts = np.histogram2d(*mean.T, bins=edges)[0].T  # pyright: ignore[reportArgumentType]
+        if variance < 1e-6:
+            area = (found.x[1] - found.x[0]) * (found.y[1] - found.y[0])
+            np.testing.assert_allclose(values * area * 200, counts, atol=1e-9)
+        else:
+            assert (values[counts > 0] > 0).all()
+
+
+def test_a_latent_that_never_moves_has_a_density():
+    found = density([[3.0, 1.0], [3.0, 2.0]], np.zeros((2, 2)), points=10)
+    assert found.x[[0, -1]].tolist() == [2.5, 3.5] and found.y[[0, -1]].tolist() == [1.0, 2.0]
+    assert float(found.mass) == pytest.approx(1)
+
+
+def test_means_over_small_cells_are_the_density():
+    means, variances = posteriors(12, 2)
+    previous = np.inf
+    for points in (51, 101, 201):
+        found = density(means, variances, bounds=((-3, 3), (-3, 3)), points=points)
+        expected = mixture(found.x, found.y, means, variances[..., None] * np.eye(2))
+        off = np.abs(found.values - expected).max() / expected.max()
+        assert off < previous / 3.5  # it falls with the square of the step
+        previous = off
+    assert previous < 1e-3
+
+
+@pytest.mark.parametrize("latents", [(0, 1), (2, 0)])
+@pytest.mark.parametrize("chunk", [2**18, 700])
+@pytest.mark.filterwarnings("ignore:the grid's step")
+def test_density_of_covariances_is_the_mixture_of_marginals(
+    latents: tuple[int, int], chunk: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(encodings, "_CHUNK", chunk)
+    means, whole = posteriors(12, 3)[0], covariances(12, 3)
+    found = density(means, whole, latents, bounds=((-2, 1), (-1, 2)), points=17)
     chosen = list(latents)
     expected = mixture(found.x, found.y, means[:, chosen], whole[:, chosen][:, :, chosen])
     np.testing.assert_allclose(found.values, expected, rtol=1e-10, atol=1e-14)
@@ -84,8 +143,31 @@ def test_density_integrates_to_one(full: bool):
     whole = covariances(30, 2) if full else variances
     found = density(means, whole, bounds=((-9, 9), (-9, 9)), points=300)
     assert integrate.trapezoid(integrate.trapezoid(found.values, found.x), found.y) == pytest.approx(1, abs=1e-6)
-    default = density(means, whole, points=200)
-    assert integrate.trapezoid(integrate.trapezoid(default.values, default.x), default.y) == pytest.approx(1, abs=0.01)
+    assert float(found.mass) == pytest.approx(1, abs=1e-6)
+    assert float(density(means, whole, points=200).mass) == pytest.approx(1, abs=0.01)
+
+
+def test_a_grid_too_coarse_for_covariances_is_warned_of():
+    turn = np.array([[0.8, -0.6], [0.6, 0.8]])
+    whole = (turn * [0.04, 1.0]) @ turn.T  # standard deviations 0.2 and 1, neither along an axis
+    means = np.zeros((1, 2))
+    bounds = (-1.0, 1.0), (-1.0, 1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        density(means, whole[None], points=12, bounds=bounds)  # a step of 0.18
+        density(means, np.diag([1e-6, 1.0])[None], points=12, bounds=bounds)  # cells, not points
+    with pytest.warns(UserWarning, match=r"step is 1.1 standard deviations .* take more points, or narrower bounds"):
+        density(means, whole[None], points=10, bounds=bounds)
+    scale = np.array([1.0, 100.0])  # each latent has its own unit
+    with pytest.warns(UserWarning, match=r"step is 1.1 "):
+        density(means, (whole * np.outer(scale, scale))[None], points=10, bounds=((-1, 1), (-100, 100)))
+
+
+def test_latents_may_be_numbers_of_numpy():
+    means, variances = posteriors(5, 3)
+    first, second = np.array([2, 0])
+    found = density(means, variances, (first, second), points=np.int64(7))
+    assert found.latents == (2, 0) and found.values.shape == (7, 7)
 
 
 def test_diagonal_covariances_are_variances():
@@ -116,8 +198,11 @@ def test_members_share_the_grid():
         (dict(points=1), "points must be a whole number"),
         (dict(bounds=((1.0, 0.0), (0.0, 1.0))), "bounds are"),
         (dict(bounds=((0.0, 1.0), (0.0, 1.0)), grid=([0.0], [0.0])), "not both"),
-        (dict(grid=([[0.0]], [0.0])), "two lists of numbers"),
-        (dict(variances=np.zeros((4, 3))), "has no density"),
+        (dict(grid=([[0.0, 1.0]], [0.0, 1.0])), "two lists of numbers"),
+        (dict(grid=([0.0, 1.0], [0.0])), "two or more that increase"),
+        (dict(grid=([0.0, 1.0], [1.0, 0.0])), "two or more that increase"),
+        (dict(variances=np.full((4, 3), -1.0)), "are they log-variances"),
+        (dict(variances=np.stack([np.diag([0.0, 1, 1])] * 3 + [np.eye(3) + 0.1])), "a variance of 0 has no density"),
         (dict(variances=np.ones((4, 2))), r"they must be the same, or \[4, 3, 3\]"),
         (dict(variances=np.tril(np.ones((4, 3, 3)))), "are they Cholesky factors"),
         (dict(variances=np.ones((4, 3, 3))), "has no density"),
@@ -125,5 +210,6 @@ def test_members_share_the_grid():
     ],
 )
 def test_density_says_what_is_wrong(arguments: dict, message: str):
+    right: dict = dict(means=np.zeros((4, 3)), variances=np.ones((4, 3)))
     with pytest.raises(uw.UntwineError, match=message):
-        density(**dict(means=np.zeros((4, 3)), variances=np.ones((4, 3))) | arguments)
+        density(**right | arguments)

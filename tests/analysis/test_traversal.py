@@ -148,8 +148,9 @@ def test_along_takes_a_latent_and_ends_for_each_code():
     ],
 )
 def test_along_says_what_is_wrong(arguments: dict, message: str):
+    right: dict = dict(latent=0, low=0.0, high=1.0)
     with pytest.raises(uw.UntwineError, match=message):
-        along(np.zeros(3), **dict(latent=0, low=0.0, high=1.0) | arguments)
+        along(np.zeros(3), **right | arguments)
 
 
 SOME = {"all": None, "shared": np.array([3, 1]), "own": np.array([[3, 1], [0, 2]])}
@@ -202,6 +203,7 @@ def test_a_plane_has_the_first_latent_down_and_the_second_across():
     pack = two(np.stack([code, code]), 2, 0, np.stack([ends, 2 * ends]), steps=3)
     np.testing.assert_array_equal(pack[0], found)
     assert pack[1, 0, 0].tolist() == [-2, 8, -6]
+    np.testing.assert_array_equal(two(code, np.int64(2), np.int64(0), ends, steps=np.int64(3)), found)
     with pytest.raises(uw.UntwineError, match="two latents, not 1 twice"):
         two(code, 1, 1, ends)
 

@@ -78,7 +78,7 @@ def test_demo(tmp_path: Path, capsys: Captured):
     said = json.loads(capsys.readouterr().out)
     assert {method: len(members) for method, members in said["methods"].items()} == {"beta_vae": 2, "jl1_vae": 2}
     assert said["methods"]["beta_vae"]["seed-1"]["terms"]["jacobian_l1"] > 0
-    assert [row["metric"] for row in said["scores"]["jl1_vae"]] == ["local_mig", "local_modularity"]
+    assert [row["metric"] for row in said["scores"]["jl1_vae"]] == ["local-mig", "local-modularity"]
     assert {"difference", "t", "p", "effect"} <= set(said["comparisons"][1])
     assert main(command) == 0
     said = capsys.readouterr().out

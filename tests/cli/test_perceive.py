@@ -14,10 +14,12 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import untwine as uw
-from untwine.analysis.perception import importance
+from untwine.analysis.perception import Importance, Row, importance
 from untwine.cli import main
+from untwine.cli import perceive as cli_perceive
 from untwine.errors import UntwineError
 from untwine.experiments import perceive
+from untwine.model.likelihoods import NAMED
 from untwine.report import perception
 
 Captured = pytest.CaptureFixture[str]
@@ -44,8 +46,8 @@ def test_a_table_and_files(capsys: Captured):
     names = [words[0] for words in lines if words[0] in ("random", "x_R", "y_R", "x_G", "y_G", "x_B", "y_B")]
     assert names == ["random", "x_R", "y_R", "x_G", "y_G", "x_B", "y_B"]
     expected = f"{8 / 768:.5f}"
-    assert ["x_R", "8", expected, "0.00000", "0.000", "constant:", "adversarial"] in lines
-    assert "squared-error per element (an example has 768), 300 pairs for each row" in said.out
+    assert ["x_R", "8", expected, "0", "0.00000", "0.000", "constant:", "adversarial"] in lines
+    assert "squared-error, L(x, y) - L(x, x), per element (an example has 768), 300 pairs for each row" in said.out
     assert "Saved in perceived/xy-squares: importance.json" in said.out
     assert {path.name for path in Path("perceived/xy-squares").iterdir()} == FILES
     arrays = np.load("perceived/xy-squares/perceived.npz", allow_pickle=False)
@@ -85,13 +87,58 @@ def test_flags_reach_the_analysis(capsys: Captured):
     assert {key: found[key] for key in found if key not in ("out", "files")} == json.loads(
         json.dumps(expected.to_json())
     )
-    assert found["out"] == "perceived/three-dots"
+    assert found["out"] == "perceived/three-dots-bernoulli"
 
 
 def test_notes_on_factors(capsys: Captured):
     assert main(["perceive", "pinwheel", *FEW]) == 0
     said = capsys.readouterr().out
-    assert "categorical: no order" in said and "radial" in said and "near 1" in said
+    assert "categorical: no order" in said and "radial" in said
+    assert "near 0 means that the loss does not see the order" in said and "near 1" not in said
+    # An error of one digit for each row that has any.
+    [words] = [line.split() for line in said.splitlines() if line.split()[:1] == ["random"]]
+    error = json.loads(Path("perceived/pinwheel/importance.json").read_text())["random"]["error"]
+    assert "± 2 s.e." in said and float(words[2]) == pytest.approx(2 * error, rel=0.5)
+    arrays = np.load("perceived/pinwheel/perceived.npz")
+    assert set(np.unique(arrays["ground_truth/arm"]).tolist()) == {0.0, 1.0}
+
+
+def test_order_that_is_not_seen(capsys: Captured):
+    row = Row("x", "ordered", 5, 1.0, 0.5, 0.01, (0.0, 1.0), 0.05, 0.0, False, True)
+    cli_perceive._say(Importance({}, "squared-error", True, 4, 100, 0, row, (row,), {}))
+    assert "order not seen" in capsys.readouterr().out
+
+
+def test_no_files_of_another_run_are_left(capsys: Captured):
+    np.save("pictures.npy", (np.arange(40 * 64).reshape(40, 8, 8) % 251).astype(np.uint8))
+    assert main(["perceive", "pinwheel", *FEW, "--out", "here"]) == 0
+    Path("here/notes.txt").write_text("mine")
+    assert main(["perceive", "images", "--dataset.source", "pictures.npy", *FEW, "--out", "here"]) == 0
+    assert {path.name for path in Path("here").iterdir()} == {"importance.json", "cumulative.png", "notes.txt"}
+    assert json.loads(Path("here/importance.json").read_text())["dataset"]["name"] == "images"
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, UntwineError])
+def test_a_run_that_is_stopped_leaves_nothing(stop: Any, monkeypatch: pytest.MonkeyPatch, capsys: Captured):
+    def stopped(*_: Any, **__: Any) -> None:
+        raise stop("stopped")
+
+    monkeypatch.setattr("untwine.analysis.perception.importance", stopped)
+    assert main(["perceive", "pinwheel", *FEW, "--out", "new/below"]) == 1
+    assert not Path("new").exists()
+    Path("old").mkdir()
+    assert main(["perceive", "pinwheel", *FEW, "--out", "old"]) == 1
+    assert Path("old").is_dir() and not list(Path("old").iterdir())
+
+
+def test_a_folder_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, capsys: Captured):
+    def read_only(**_: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", read_only)
+    monkeypatch.setattr("untwine.analysis.perception.importance", lambda *_, **__: pytest.fail("it computes"))
+    assert main(["perceive", "pinwheel", "--out", "here"]) == 2
+    assert "cannot write into here: Permission denied" in capsys.readouterr().err and not Path("here").exists()
 
 
 def test_pictures_without_factors(capsys: Captured):
@@ -109,7 +156,10 @@ def test_pictures_without_factors(capsys: Captured):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "which dataset? untwine perceive DATASET, where DATASET is one of images, "),
+        ([], "which dataset? It comes first, and is one of images, "),
+        ([], "\nusage: untwine perceive DATASET [OPTIONS]"),
+        (["--out", "pinwheel", "xy-squares"], "\nusage: untwine perceive DATASET [OPTIONS]"),
+        (["xy-square"], "\nusage: untwine perceive DATASET [OPTIONS]"),
         (["xy-square"], "unknown dataset 'xy-square'; did you mean 'xy-squares'?"),
         (["--pairs", "200"], "which dataset?"),
         (["xy-squares", "--likelihood", "bernuli"], "unknown likelihood 'bernuli'; did you mean 'bernoulli'?"),
@@ -152,8 +202,10 @@ def test_help_teaches(capsys: Captured):
         assert text in said
     assert main(["perceive", "xy-squares", "--help"]) == 0
     said = capsys.readouterr().out
-    for text in ("--dataset.spacing", "--pairs", "50000", "perceived/xy-squares", "adversarial"):
-        assert text in said
+    for text in ("--dataset.spacing", "--pairs", "50000", "perceived/xy-squares", "adversarial", "examples:", *NAMED):
+        assert text.replace("_", "-") in said
+    assert "no effect without factors" in " ".join(said.replace("│", " ").split())
+    assert max(map(len, said.splitlines())) <= 120
 
 
 def test_help_needs_no_torch():
@@ -170,6 +222,13 @@ def test_what_cannot_be_written(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("untwine.report.save", full)
     with pytest.raises(UntwineError, match=r"cannot write into here: No space left on device"):
         perceive.run(uw.datasets.pinwheel(), pairs=100, traversals=1, out="here")
+    assert not Path("here").exists()
+    Path("here").mkdir()
+    Path("here/importance.json").write_text("of another run")
+    with pytest.raises(UntwineError, match=r"cannot write into here"):
+        perceive.run(uw.datasets.pinwheel(), pairs=100, traversals=1, out="here")
+    assert [path.name for path in Path("here").iterdir()] == ["importance.json"]
+    assert Path("here/importance.json").read_text() == "of another run"
 
 
 # --- pictures -------------------------------------------------------------------------------------------
@@ -194,6 +253,8 @@ def test_matrices_have_a_row_for_each_distance():
     for axes in figure.axes:
         box = axes.get_tightbbox(renderer)
         assert box is None or (box.x0 >= 0 and box.x1 <= whole.x1 and box.y0 >= 0 and box.y1 <= whole.y1)
+    assert "dark is close, bright is far" in [text.get_text() for text in figure.texts]
+    assert [text.get_text() for text in perception.matrices(found).texts] == ["dark is close, bright is far"]
     with pytest.raises(UntwineError, match="no matrices"):
         perception.matrices({})
 
@@ -208,6 +269,19 @@ def test_curves_that_coincide_are_one():
     figure = perception.cumulative(importance(uw.datasets.pinwheel(), pairs=200, per_element=False), "a title")
     [axes] = figure.axes
     assert len(axes.lines) == 4 and axes.get_title() == "a title" and "summed over 2 elements" in axes.get_xlabel()
+
+
+def test_only_curves_that_coincide_by_their_own_size_are_one():
+    def row(name: str, mean: float, visible: bool = True) -> Row:
+        quantiles = tuple((mean * np.linspace(0.5, 1.5, 101)).tolist())
+        return Row(name, "ordered", 5, mean, mean / 4, 0.0, quantiles, 0.5, 0.5, False, visible)
+
+    # Beside a large distance all of them are nearly 0.
+    rows = [row("a", 0.0054), row("b", 0.00542), row("c", 0.0018), row("d", 1e-9), row("e", 0.0, False)]
+    found = Importance({}, "squared-error", True, 4, 100, 0, row("random", 9.0), (*rows, row("f", 0.0, False)), {})
+    [axes] = perception.cumulative(found).axes
+    assert [line.get_label() for line in axes.lines] == ["a, b", "c", "d", "e, f", "random pairs"]
+    assert all(line.get_drawstyle() == "steps-post" for line in axes.lines)
 
 
 def test_pictures_need_no_screen(tmp_path: Path):

@@ -13,6 +13,7 @@ from helpers import tiny
 import untwine as uw
 from untwine.errors import UntwineError
 from untwine.experiments import evaluate, scores
+from untwine.experiments.sources import Source
 from untwine.train import folder
 
 FAST = {"rho": (0.2,), "windows": 3, "points": 200, "examples": 100, "jacobians": 20}
@@ -53,7 +54,7 @@ def test_metrics_of_models_get_what_they_take(run: Path):
     names = ("hoyer", "delta-kl", "dto", "udr", "decomposition")
     found = {entry["metric"]: entry for entry in evaluate.run(run, names, **FAST)}
     ensemble = uw.load(run)
-    x = evaluate.Source(ensemble, folder.stored(run).make_dataset(), 100, 20, 0)._examples
+    x = Source(ensemble, folder.stored(run).make_dataset(), 100, 20, 0).images
     codes, variances = ensemble.encode(x).numpy(), ensemble.variances(x).numpy()
     assert value(found["hoyer"]) == pytest.approx(float(uw.metrics.hoyer(codes[0])))
     assert value(found["delta_kl"], "seed-1") == pytest.approx(float(uw.metrics.delta_kl(codes[1], variances[1])))
@@ -66,7 +67,7 @@ def test_metrics_of_models_get_what_they_take(run: Path):
 
 def test_what_is_there_is_not_computed_again(run: Path, monkeypatch: pytest.MonkeyPatch):
     first = evaluate.run(run, ("mig", "local-mig"), **FAST)
-    monkeypatch.setattr(evaluate.Source, "encode", lambda *_: pytest.fail("encoded again"))
+    monkeypatch.setattr(Source, "encode", lambda *_: pytest.fail("encoded again"))
     assert evaluate.run(run, ("local-mig", "mig"), **FAST) == first[::-1]
     for change in ({"seed": 1}, {"points": 150}, {"again": True}):
         with pytest.raises(pytest.fail.Exception, match="encoded again"):
@@ -116,7 +117,7 @@ def test_the_defaults_suit_the_data(run: Path, tmp_path: Path):
     ("names", "message"),
     [
         (("migg",), "did you mean 'mig'"),
-        (("local-dto",), "unknown metric 'local-dto'"),
+        (("local-dto",), "dto has no local form: it is a function of jacobians"),
         (("mig(bins=3",), "cannot read the metric"),
         (("mig(3)",), "takes 0 positional|too many positional"),
         (("mig(bin=3)",), "did you mean 'bins'"),
@@ -129,9 +130,11 @@ def test_what_cannot_be_asked(run: Path, names, message):
 
 
 def test_damaged_scores_are_said(run: Path):
-    (run / scores.FILE).write_text("{")
-    with pytest.raises(UntwineError, match="move it away"):
-        evaluate.run(run, ("mig",), **FAST)
+    whole = {"metric": "mig", "label": "mig", "asked": {}, "settings": {}, "untwine": "0"}
+    for wrong in ("{", "[]", '{"format": 1, "scores": {}}', json.dumps({"format": 1, "scores": [whole]})):
+        (run / scores.FILE).write_text(wrong)
+        with pytest.raises(UntwineError, match="move it away"):
+            evaluate.run(run, ("mig",), **FAST)
     (run / scores.FILE).unlink()
 
 
@@ -143,12 +146,14 @@ def test_codes_on_the_scale_of_a_normal(tmp_path: Path):
     assert value(plain) != value(mapped) and mapped["settings"]["gaussian"] is True
     (comparison,) = scores.comparisons({"a": [plain], "b": [mapped]})
     assert comparison["not_comparable"] == ["gaussian: None and True"]
+    (other,) = evaluate.run(tmp_path / "run", ("dto",), gaussian=True, **FAST)
+    assert "gaussian" not in other["settings"]  # it does not look at codes
 
 
 def test_runs_are_compared_by_welchs_test(runs: Path):
     found = {name: evaluate.run(runs / name, ("mig", "local-mig"), **FAST) for name in ("jl1", "beta")}
     rows = scores.comparisons(found)
-    assert [row["metric"] for row in rows] == ["mig", "local_mig"]
+    assert [row["metric"] for row in rows] == ["mig", "local-mig"]
     first = [value(found["jl1"][0], f"seed-{i}") for i in range(3)]
     second = [value(found["beta"][0], f"seed-{i}") for i in range(2)]
     expected = uw.metrics.statistics.compare(first, second)
@@ -162,4 +167,52 @@ def test_scores_of_different_data_are_not_compared(runs: Path, tmp_path: Path):
     uw.fit(tiny(dataset=uw.datasets.synthetic_nonlinear(samples=300, seed=5), steps=2), tmp_path / "other")
     found = {str(path): evaluate.run(path, ("mig",), **FAST) for path in (runs / "jl1", tmp_path / "other")}
     (row,) = scores.comparisons(found)
-    assert "dataset: " in row["not_comparable"][0] and "t" not in row
+    assert row["not_comparable"] == ["dataset.seed: 3 and 5"] and "t" not in row
+
+
+def test_a_seed_reaches_what_is_random_in_a_metric(run: Path):
+    first, second, given = evaluate.run(run, ("sap", "decomposition", "sap(seed=3)"), **FAST, seed=7)
+    assert first["settings"]["seed"] == second["settings"]["seed"] == 7 == first["settings"]["sampling_seed"]
+    assert (given["settings"]["seed"], given["settings"]["sampling_seed"]) == (3, 7)
+    assert [entry["label"] for entry in (first, given)] == ["sap", "sap(seed=3)"]
+
+
+def test_a_metric_that_fails_does_not_stop_the_others(run: Path):
+    with pytest.raises(evaluate.Partly, match="knn") as error:
+        evaluate.run(run, ("mig", "knn-score(k=0)", "hoyer"), **FAST)
+    assert [entry["metric"] for entry in error.value.found] == ["mig", "hoyer"]
+    assert [entry["metric"] for entry in scores.read(run)] == ["mig", "hoyer"]
+
+
+def test_scores_of_another_version_are_computed_again(run: Path):
+    (before,) = evaluate.run(run, ("mig",), **FAST)
+    content = json.loads((run / scores.FILE).read_text())
+    content["scores"][0]["untwine"] = "0.0.0"
+    content["scores"][0]["members"]["seed-0"]["value"] = 0.123
+    (run / scores.FILE).write_text(json.dumps(content))
+    assert evaluate.run(run, ("mig",), **FAST) == [before]
+
+
+def test_models_of_different_numbers_are_not_pooled(tmp_path: Path):
+    method = uw.methods.beta_vae(beta=[0.01, 0.1, 0.1], likelihood="squared_error")
+    uw.fit(tiny(method, seeds=[0, 0, 1], steps=3), tmp_path / "run")
+    uw.fit(tiny(uw.methods.beta_vae(0.01, likelihood="squared_error"), seeds=[0, 1], steps=3), tmp_path / "plain")
+    found = {name: evaluate.run(tmp_path / name, ("mig",), **FAST) for name in ("run", "plain")}
+    rows = scores.summaries(found["run"])
+    assert [(row["count"], list(row["own"].values())) for row in rows] == [(1, [0.01]), (2, [0.1])]
+    (row,) = scores.comparisons(found)
+    assert "differ in method.beta" in row["not_comparable"][0]
+
+
+def test_a_folder_that_cannot_be_written_is_refused_first(run: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("os.access", lambda *_: False)
+    monkeypatch.setattr(Source, "encode", lambda *_: pytest.fail("encoded"))
+    with pytest.raises(UntwineError, match="cannot be written to"):
+        evaluate.run(run, ("mig",), **FAST)
+
+
+def test_under_other_priors_a_latents_kl_is_not_that_to_a_normal(tmp_path: Path):
+    method = uw.methods.beta_vae(0.01, likelihood="squared_error", prior=uw.priors.laplace())
+    uw.fit(tiny(method, seeds=[0, 1], steps=3), tmp_path / "run")
+    (found,) = evaluate.run(tmp_path / "run", ("udr",), **FAST)
+    assert found["settings"]["kl"] == "from variances"

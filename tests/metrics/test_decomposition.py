@@ -123,7 +123,7 @@ def often(q: Q, times: int) -> Q:
 
 
 def test_on_a_line_by_quadrature():
-    score = decomposition(often(LINE, 1000), standard(1), samples=2)
+    score = decomposition(often(LINE, 1000), standard(1), draws=2)
     overlap = np.mean([divergence(density, whole) for density in EACH])
     from_prior = divergence(whole, stats.norm.pdf)
     kl = np.mean([divergence(density, stats.norm.pdf) for density in EACH])
@@ -337,7 +337,7 @@ def test_samples_are_a_function_of_the_seed():
 
 def test_points_and_samples():
     q, prior = some(n=600), standard(3)
-    score, few, many = (decomposition(q, prior, points=p, samples=s) for p, s in ((None, 1), (100, 1), (None, 30)))
+    score, few, many = (decomposition(q, prior, points=p, draws=s) for p, s in ((None, 1), (100, 1), (None, 30)))
     assert score.settings == {"samples": 1, "points": 600, "seed": 0, "examples": 600}
     assert few.settings["points"] == 100 and not few.comparable(score)
     for name in ("mutual_information", *PARTS):
@@ -419,8 +419,8 @@ def test_what_is_wrong_is_said(posterior: Any, prior: Any, message: str):
 
 
 def test_numbers_out_of_bounds_are_refused():
-    with pytest.raises(UntwineError, match="samples must be a whole number, 1 or more, not 0"):
-        decomposition(some(), standard(3), samples=0)
+    with pytest.raises(UntwineError, match="draws must be a whole number, 1 or more, not 0"):
+        decomposition(some(), standard(3), draws=0)
     with pytest.raises(UntwineError, match=r"points must be a whole number, from 2 to 30 \(the examples\), not 31"):
         decomposition(some(), standard(3), points=31)
     with pytest.raises(UntwineError, match="a batch size must be a whole number, from 2 to 30"):
@@ -476,7 +476,7 @@ def test_bias_shrinks_as_batches_grow(kind: str):
     assert weighted[3] == pytest.approx(2 * math.log(n), abs=1e-9)  # (d - 1) log N, a constant
     assert abs(weighted[2] - 2 * math.log(n)) < abs(weighted[0] - 2 * math.log(n)) < 2 * math.log(n)
     assert abs(stratified[2]) < abs(stratified[0])
-    score = decomposition(some(kind, n=n), standard(3), samples=20)
+    score = decomposition(some(kind, n=n), standard(3), draws=20)
     for name in ("total_correlation", "kl_aggregate_prior"):
         truth = found["truth"][name]
         assert abs(truth["mean"] - score.details[name]) < 4 * (truth["error"] + score.details["standard_errors"][name])

@@ -133,3 +133,18 @@ def test_one_code_has_no_rival_and_one_factor_nothing_to_mix():
     factor = np.arange(16)[:, None] % 4
     assert float(mig(factor * 1.0, factor, bins=4)) == 1.0
     assert float(modularity(np.hstack([factor * 1.0, np.zeros((16, 1))]), factor, bins=4)) == 0.5
+
+
+def test_a_dead_code_says_nothing_whatever_rounding_makes_of_it():
+    for seed in range(20):
+        factors = np.random.default_rng(seed).integers(0, 20, (2_000, 3))
+        codes = np.hstack([factors * 1.0, np.full((2_000, 3), 0.1)])
+        assert modularity(codes, factors).details["modularity_by_code"][3:].tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("scale", [1e308, 1e-308])
+def test_codes_of_any_range_have_bins(scale):
+    codes, factors = sample()
+    codes = codes / np.abs(codes).max()
+    assert float(mig(codes * scale, factors)) == pytest.approx(float(mig(codes, factors)), abs=0.02)
+    assert float(mig(1 + np.finfo(float).eps * factors, factors)) >= 0

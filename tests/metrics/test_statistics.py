@@ -18,14 +18,16 @@ def test_summary():
     assert found.count == 12 and found.mean == pytest.approx(values.mean())
     assert found.standard_error == pytest.approx(stats.sem(values))
     theirs = stats.bootstrap((values,), np.mean, n_resamples=20_000, method="percentile", rng=0).confidence_interval
-    assert found.interval == pytest.approx((theirs.low, theirs.high), abs=0.05)
+    assert found.bootstrap == pytest.approx((theirs.low, theirs.high), abs=0.05)
+    assert found.interval == pytest.approx(stats.t.interval(0.95, 11, values.mean(), stats.sem(values)))
     assert summary(values) == found
 
 
-def test_the_bootstrap_covers_as_it_says():
+def test_intervals_cover_as_they_say():
     rng = np.random.default_rng(1)
-    hits = [low <= 0 <= high for low, high in (summary(rng.normal(size=30), 0.9).interval for _ in range(200))]
-    assert 0.8 < np.mean(hits) < 0.96
+    found = [summary(rng.normal(size=30), 0.9, 500) for _ in range(300)]
+    for intervals in ([one.interval for one in found], [one.bootstrap for one in found]):
+        assert 0.82 < np.mean([low <= 0 <= high for low, high in intervals]) < 0.96
 
 
 def test_welch_by_its_formula():
@@ -44,7 +46,7 @@ def test_welch_by_its_formula():
 
 def test_too_few_or_all_equal():
     assert summary([0.5]).interval is None and summary([0.5]).standard_error is None and summary([0.5]).mean == 0.5
-    for found in (compare([1.0], [2.0, 3.0]), compare([1.0, 1.0], [2.0, 2.0])):
+    for found in (compare([1.0], [2.0, 3.0]), compare([1.0, 1.0], [2.0, 2.0]), compare([0.1] * 3, [0.3] * 3)):
         assert found.t is found.p is found.effect is None and found.difference < 0
     spread = compare([1.0, 1.5], [1.0, 2.0])
     assert spread.t is not None and math.isfinite(spread.t)
@@ -54,3 +56,9 @@ def test_too_few_or_all_equal():
 def test_what_is_no_list_of_scores(values):
     with pytest.raises(UntwineError, match="finite numbers"):
         summary(values)
+
+
+def test_a_level_is_a_fraction():
+    for wrong in (lambda: summary([1.0, 2.0], level=95), lambda: compare([1.0, 2.0], [3.0, 4.0], level=0)):
+        with pytest.raises(UntwineError, match="between 0 and 1"):
+            wrong()

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection, QuadMesh
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
@@ -13,7 +14,8 @@ from matplotlib.image import imread
 
 import untwine as uw
 from untwine.analysis import encodings
-from untwine.report import figures
+from untwine.analysis.alignment import jacobian_columns
+from untwine.report import figures, mosaic
 
 random = np.random.default_rng(0)
 
@@ -148,21 +150,37 @@ def test_columns_follow_their_image(shape: tuple[int, ...], rows: int | None):
 def test_columns_have_their_norms_and_latents_below():
     image, columns = np.zeros((2, 5, 5)), np.ones((2, 3, 5, 5))
     norms, latents = [[3.0, 2.5, 0.001], [30, 2, 1]], np.array([[2, 0, 1], [0, 1, 2]])
-    figure = figures.columns(image, columns, norms, latents, row_labels=["β-VAE", "JL1-VAE"])
+    figure = figures.columns(image, columns, latents, norms, row_labels=["β-VAE", "JL1-VAE"])
     assert captions(figure) == [
         *("", "z2 ‖·‖ 3.0", "z0 ‖·‖ 2.5", "z1 ‖·‖ 0.0010"),
         *("", "z0 ‖·‖ 30", "z1 ‖·‖ 2.0", "z2 ‖·‖ 1.0"),
     ]
     assert ticks(figure, "y") == ["β-VAE", "JL1-VAE"]
     no_texts_overlap(figure)
-    alone = figures.columns(image[0], columns[0], norms[0])
+    alone = figures.columns(image[0], columns[0], norms=norms[0])
     assert captions(alone) == ["", "‖·‖ 3.0", "‖·‖ 2.5", "‖·‖ 0.0010"]
     no_texts_overlap(alone)
+    assert captions(figures.columns(image[0], columns[0], latents[0])) == ["", "z2", "z0", "z1"]
+
+
+@pytest.mark.parametrize("lead", [(), (2,)])
+def test_columns_take_what_the_analysis_gives(lead: tuple[int, ...]):
+    sizes = np.array([3.0, 120.0, 0.5, 40.0])
+    jacobians = np.zeros((*lead, 4, 1, 5, 5))
+    jacobians[..., 0, 2, 2] = sizes
+    figure = figures.columns(np.zeros((*lead, 1, 5, 5)), *jacobian_columns(jacobians, 3))
+    assert captions(figure) == ["", "z1 ‖·‖ 120", "z3 ‖·‖ 40", "z0 ‖·‖ 3.0"] * (2 if lead else 1)
+
+
+def test_short_numbers():
+    expected = {-0.0: "0", 9.96: "10", 99.6: "100", 120: "120", -1234.5: "−1234", 99_999: "1.0e5"}
+    expected |= {1: "1.0", 0.0999: "0.10", 0.00123: "0.0012", -0.000123: "−1.2e−4", 2.5e7: "2.5e7", 12345: "12345"}
+    assert {number: mosaic.short(number) for number in expected} == expected
 
 
 def test_many_columns_stand_in_several_lines():
     image, columns = np.zeros((2, 5, 5)), random.normal(size=(2, 25, 5, 5))
-    figure = figures.columns(image, columns, np.full((2, 25), 0.00123), np.arange(25), ["a", "b"], across=10)
+    figure = figures.columns(image, columns, np.arange(25), np.full((2, 25), 0.00123), ["a", "b"], across=10)
     shown = pictures(figure)
     assert len(shown) == 2 * 26 and len(captions(figure)) == 2 * 26
     np.testing.assert_allclose(np.stack(shown[27:]) * np.abs(columns[1]).max(), columns[1])
@@ -184,14 +202,16 @@ def test_columns_say_what_is_wrong():
         figures.columns(np.zeros((5, 5)), np.zeros((3, 4, 4)))
     with pytest.raises(uw.UntwineError, match=r"norms have shape \[2\]; they must be \[1, 3\]"):
         figures.columns(np.zeros((5, 5)), np.zeros((3, 5, 5)), norms=[1.0, 2.0])
+    with pytest.raises(uw.UntwineError, match="latents are float64; they must be whole numbers"):
+        figures.columns(np.zeros((5, 5)), np.zeros((3, 5, 5)), [3.0, 2.0, 1.0])
 
 
 def test_traversals_have_names_and_ranges():
     images = random.uniform(size=(2, 4, 1, 6, 6))
     figure = figures.traversals(images, np.array([5, 0]), [[-2.04, 1.96], [-10.0, 30.0]])
-    assert ticks(figure, "y") == ["latent 5\n−2.0 to 2.0", "latent 0\n−10 to 30"]
+    assert ticks(figure, "y") == ["z5\n−2.0 to 2.0", "z0\n−10 to 30"]
     np.testing.assert_allclose(np.stack(pictures(figure)), images.reshape(8, 6, 6))
-    assert ticks(figures.traversals(images), "y") == ["latent 0", "latent 1"]
+    assert ticks(figures.traversals(images), "y") == ["z0", "z1"]
     assert ticks(figures.traversals(images, ["x", "y"]), "y") == ["x", "y"]
     no_texts_overlap(figure)
     with pytest.raises(uw.UntwineError, match="there are 3 names, but 2 are needed"):
@@ -217,6 +237,30 @@ def test_magnitudes_are_bars_for_each_class():
         figures.magnitudes(np.zeros((2, 3, 4)))
     with pytest.raises(uw.UntwineError, match="there are 1 names, but 3 are needed"):
         figures.magnitudes(table, ["trouser"])
+    with pytest.raises(uw.UntwineError, match="threshold is a magnitude, 0 or more, not -1"):
+        figures.magnitudes(table, threshold=-1)
+
+
+def levels(axes: Axes) -> list[float]:
+    """Where the dashed lines are."""
+    return sorted(float(np.asarray(line.get_ydata())[0]) for line in axes.lines if line.get_linestyle() == "--")
+
+
+@pytest.mark.parametrize("absolute", [True, False])
+def test_magnitudes_of_what_was_found(absolute: bool):
+    codes, labels = random.normal(size=(40, 6)), np.arange(40) % 2
+    codes[:, 0] = [-1.0, 2.0] * 20
+    found = encodings.magnitude_by_class(codes, labels, absolute)
+    figure = figures.magnitudes(found, threshold=0.5)
+    assert [axes.get_ylabel() for axes in figure.axes] == ["class 0", "class 1"]
+    for axes, row in zip(figure.axes, found.values, strict=True):
+        np.testing.assert_allclose([bar.get_height() for bar in axes.patches], row)
+        assert to_hex(axes.patches[0].get_facecolor()) == figures.BLUE.lower()
+        assert levels(axes) == ([0.5] if absolute else [-0.5, 0.5])
+    assert [axes.get_ylabel() for axes in figures.magnitudes(found, ["coat", "dress"]).axes] == ["coat", "dress"]
+    assert not levels(figures.magnitudes(found).axes[0])
+    with pytest.raises(uw.UntwineError, match="of one member"):
+        figures.magnitudes(encodings.magnitude_by_class(codes[None], labels))
 
 
 @pytest.mark.parametrize("common", [False, True])
@@ -227,7 +271,8 @@ def test_density_panels(common: bool):
     figure = figures.density(found, means[:, :, [2, 0]], titles=titles, across=3, common=common)
     panels = [axes for axes in figure.axes if axes.get_title()]
     assert [axes.get_title() for axes in panels] == titles
-    assert len(figure.axes) == 5 + common  # and the bar of colours that all share
+    bars = [axes for axes in figure.axes if axes.get_ylabel() == "density"]
+    assert len(bars) == (1 if common else 5) and len(figure.axes) == 5 + len(bars)
     for i, axes in enumerate(panels):
         (mesh,) = (one for one in axes.collections if isinstance(one, QuadMesh))
         np.testing.assert_allclose(np.asarray(mesh.get_array()).reshape(20, 20), found.values[i])
@@ -239,9 +284,22 @@ def test_density_panels(common: bool):
         np.testing.assert_allclose(middle[..., 1], np.tile(found.y[:, None], (1, 20)))
         (points,) = (one for one in axes.collections if isinstance(one, PathCollection))
         np.testing.assert_allclose(points.get_offsets(), means[i][:, [2, 0]])
-    assert [axes.get_xlabel() for axes in panels] == ["", "", "latent 2", "latent 2", "latent 2"]
-    assert [axes.get_ylabel() for axes in panels] == ["latent 0", "", "", "latent 0", ""]
+    assert [axes.get_xlabel() for axes in panels] == ["", "", "z2", "z2", "z2"]
+    assert [axes.get_ylabel() for axes in panels] == ["z0", "", "", "z0", ""]
     assert len(np.unique(written(figure)[..., 0])) > 50  # shades of red
+
+
+def test_densities_have_one_scale_of_colours_unless_told():
+    found = encodings.density(np.zeros((2, 1, 2)), np.array([[[1.0, 1.0]], [[4.0, 4.0]]]), points=20)
+    panels = figures.density(found).axes[:2]
+    assert [axes.collections[0].get_clim() for axes in panels] == [pytest.approx((0, found.values.max()))] * 2
+
+
+@pytest.mark.parametrize(("height", "tall"), [(1.0, 1.0), (2.0, 2.0), (0.5, 0.5), (4.0, 1.0), (0.1, 1.0)])
+def test_latents_share_a_scale_unless_their_ranges_are_far_apart(height: float, tall: float):
+    found = encodings.density(np.zeros((1, 2)), np.array([[1.0, height**2]]), points=10)
+    axes = figures.density(found).axes[0]
+    assert axes.get_box_aspect() == pytest.approx(tall)
 
 
 def test_density_of_one_member():

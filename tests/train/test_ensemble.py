@@ -1,6 +1,8 @@
 """What a run yields, in memory and from its folder."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -101,3 +103,21 @@ def test_an_unfinished_run_says_how_to_go_on(tmp_path: Path) -> None:
         pytest.warns(UserWarning, match="not finished"),
     ):
         uw.load(tmp_path)
+
+
+def test_whatever_a_run_was_made_of_is_known_to_a_new_process(tmp_path: Path):
+    """Parts are looked up by name: whoever loads a run has imported none of their modules."""
+    made = {
+        "prior": [uw.priors.student_t(), uw.priors.sparse(), uw.priors.laplace(), uw.priors.generalised_normal()],
+        "likelihood": ["laplace", "learned-gaussian"],
+        "posterior": ["full-normal", "isotropic-normal"],
+    }
+    paths = []
+    for part, several in made.items():
+        for i, one in enumerate(several):
+            paths.append(str(tmp_path / f"{part}{i}"))
+            arguments = {"likelihood": "squared_error"} | {part: one}
+            uw.fit(tiny(uw.methods.beta_vae(0.1, **arguments), steps=1), paths[-1])
+    code = f"import untwine\nfor path in {paths!r}: assert len(untwine.load(path)) == 1"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr

@@ -5,11 +5,12 @@ from untwine.analysis.alignment import jacobian_columns, polarised_share
 from untwine.analysis.encodings import active_dimensions, density, magnitude_by_class
 from untwine.analysis.gaussian import gaussianised
 from untwine.analysis.perception import distance_matrices, importance
-from untwine.analysis.traversal import along, grid, ranges, sparse_direction, traverse, two, usefulness
+from untwine.analysis.traversal import along, decoded, grid, ranges, sparse_direction, traverse, two, usefulness
 
 __all__ = [
     "active_dimensions",
     "along",
+    "decoded",
     "density",
     "distance_matrices",
     "distances",

@@ -9,44 +9,48 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy.typing import ArrayLike
 
+from untwine.analysis.encodings import Whole, checked, plain
 from untwine.errors import UntwineError
 
 
 def polarised_share(
     history: Sequence[Mapping[str, Any]], threshold: float = 0.03, term: str = "delta_kl"
 ) -> dict[str, float]:
-    """The share of training time for which Delta-KL stays below the threshold until the end, for each member.
+    """The share of training steps after which Delta-KL stays below the threshold until the end, for each member.
 
     rolinek2019's Table 1. `history` is `ensemble.history` of a run with `watch=("delta_kl",)` and, as in the paper,
-    `log_every=500`. Time counts from the first logged step that is below and that no other follows which is not: so
-    it may be short by up to `log_every` steps. A value that is not finite is not below.
+    `log_every=500`. Time counts from the last logged step that is not below, or from the start if there is none: so
+    it may be long by up to `log_every` steps. A value that is not finite is not below. Members that diverged are left
+    out. Logged values are those of a batch; the paper's are of the whole data.
 
     >>> logged = {500: 0.9, 1000: 0.02, 1500: 0.01}
     >>> history = [{"step": step, "members": {"seed-0": {"delta_kl": value}}} for step, value in logged.items()]
     >>> round(polarised_share(history)["seed-0"], 3)
-    0.333
+    0.667
     """
     if not history:
         raise UntwineError("the history is empty: nothing was logged")
     values: dict[str, list[tuple[int, float | None]]] = {}
+    diverged = {name for row in history for name, terms in row["members"].items() if "diverged" in terms}
     for row in history:
         for name, terms in row["members"].items():
+            if name in diverged:
+                continue
             if term not in terms:
                 flag = term.replace("_", "-")
                 raise UntwineError(
                     f"the log of {name} has no {term!r}: train with watch=({term!r},), or --watch {flag}"
                 )
             values.setdefault(name, []).append((row["step"], terms[term]))
-    return {name: _share_below(sorted(logged, key=lambda one: one[0]), threshold) for name, logged in values.items()}
+    return {name: _share_below(logged, threshold) for name, logged in values.items()}
 
 
 def _share_below(logged: list[tuple[int, float | None]], threshold: float) -> float:
-    last, since = logged[-1][0], logged[-1][0]
-    for step, value in reversed(logged):
-        if value is None or not value < threshold:
-            break
-        since = step
-    return (last - since) / last
+    above = [step for step, value in logged if value is None or not value < threshold]
+    if not above:
+        return 1.0
+    last = max(step for step, _ in logged)
+    return (last - max(above)) / max(last, 1)
 
 
 class Columns(NamedTuple):
@@ -57,13 +61,18 @@ class Columns(NamedTuple):
     norms: Float64[np.ndarray, "*batch count"]
 
 
-def jacobian_columns(jacobians: ArrayLike, count: int | None = None, p: float = 2, dimensions: int = 3) -> Columns:
+def jacobian_columns(
+    jacobians: ArrayLike,
+    count: Whole | None = None,
+    p: float | np.integer | np.floating = 2,
+    dimensions: Whole = 3,
+) -> Columns:
     """The columns of the decoder's Jacobian as images, sorted by their norm (rhodes2021, Figures 1 to 3).
 
     Of one image or of several, each sorted by itself: `[..., latent, *output]`, as `ensemble.jacobian` gives them.
 
     Args:
-        jacobians: An array or a tensor.
+        jacobians: An array or a tensor, of finite numbers.
         count: How many of the largest; all of them if None.
         p: The norm, summed over the whole output: 2 as in the paper, 1, or infinity (np.inf).
         dimensions: How many dimensions an output has: 3 for images, 1 for vectors.
@@ -72,8 +81,8 @@ def jacobian_columns(jacobians: ArrayLike, count: int | None = None, p: float = 
     >>> columns.tolist(), order.tolist(), norms.tolist()
     ([[3.0, 4.0], [0.0, 2.0]], [1, 2], [5.0, 2.0])
     """
-    array = np.asarray(jacobians)
-    if isinstance(dimensions, bool) or not isinstance(dimensions, int) or dimensions < 1:
+    array = plain(jacobians)
+    if isinstance(dimensions, bool) or not isinstance(dimensions, int | np.integer) or dimensions < 1:
         raise UntwineError(f"dimensions is how many an output has, 1 or more, not {dimensions!r}")
     if array.ndim < dimensions + 1 or not np.issubdtype(array.dtype, np.floating):
         raise UntwineError(
@@ -82,12 +91,14 @@ def jacobian_columns(jacobians: ArrayLike, count: int | None = None, p: float = 
         )
     axis = array.ndim - dimensions - 1
     latents = array.shape[axis]
-    if count is not None and (isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= latents):
+    if count is not None and (
+        isinstance(count, bool) or not isinstance(count, int | np.integer) or not 1 <= count <= latents
+    ):
         raise UntwineError(f"count is how many columns, from 1 to {latents} (the latents), not {count!r}")
-    if isinstance(p, bool) or not isinstance(p, int | float) or not p >= 1:
+    if isinstance(p, bool) or not isinstance(p, int | float | np.integer | np.floating) or not p >= 1:
         raise UntwineError(f"p is the power of a norm, 1 or more, or np.inf, not {p!r}")
-    flat = array.reshape(*array.shape[: axis + 1], -1).astype(np.float64)
-    norms = np.linalg.norm(flat, ord=p, axis=-1)
+    flat = checked(array, "jacobians").reshape(*array.shape[: axis + 1], -1)
+    norms = np.linalg.norm(flat, ord=float(p), axis=-1)
     order = np.argsort(-norms, axis=-1, kind="stable")[..., :count]
-    whole = order.reshape(*order.shape, *(1,) * dimensions)
-    return Columns(np.take_along_axis(array, whole, axis), order, np.take_along_axis(norms, order, -1))
+    chosen = order.reshape(*order.shape, *(1,) * int(dimensions))
+    return Columns(np.take_along_axis(array, chosen, axis), order, np.take_along_axis(norms, order, -1))

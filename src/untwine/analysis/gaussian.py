@@ -32,9 +32,14 @@ def gaussianised(codes: Float[np.ndarray, "n d"], prior: Distribution) -> Float[
     if base is None:
         raise UntwineError(f"codes are mapped one by one, which needs a prior of independent latents, not {prior!r}")
     z = torch.from_numpy(np.asarray(codes, np.float64))
-    if isinstance(base, D.StudentT):  # torch has no distribution function of it
+    if isinstance(base, D.Normal):
+        return ((z - base.loc) / base.scale).numpy()
+    if isinstance(base, D.StudentT | D.Laplace):  # symmetric: the lower tail of -|z| keeps its digits
         standard = ((z - base.loc) / base.scale).numpy()
-        below = special.stdtr(np.broadcast_to(base.df.double().numpy(), standard.shape), -np.abs(standard))
+        if isinstance(base, D.StudentT):
+            below = special.stdtr(np.broadcast_to(base.df.double().numpy(), standard.shape), -np.abs(standard))
+        else:
+            below = 0.5 * np.exp(-np.abs(standard))
         return -np.sign(standard) * special.ndtri(below)
     try:
         below = base.cdf(z).numpy()
@@ -43,3 +48,11 @@ def gaussianised(codes: Float[np.ndarray, "n d"], prior: Distribution) -> Float[
     # Beyond some eight standard deviations the function is 1 to the last digit.
     tiny = np.finfo(np.float64).eps / 2
     return special.ndtri(np.clip(below, tiny, 1 - tiny))
+
+
+def is_standard_normal(prior: Distribution) -> bool:
+    """Whether a prior is N(0, I)."""
+    from torch import distributions as D
+
+    base: Any = prior.base_dist if isinstance(prior, D.Independent) else prior
+    return isinstance(base, D.Normal) and bool((base.loc == 0).all()) and bool((base.scale == 1).all())

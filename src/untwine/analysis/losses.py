@@ -1,68 +1,208 @@
-"""A likelihood's loss between images: of all pairs at once, or of many images to the same ones."""
+"""The distance between images as a loss perceives it (michlo2023, Eq. 7): of all pairs at once, or pair by pair."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Float64, Int64, Shaped
 from torch import Tensor
 from torch.nn import functional as F
 
-from untwine.model.likelihoods import Bernoulli, Gaussian, Laplace, Likelihood, Overlap, SquaredError
+from untwine.errors import UntwineError
+from untwine.model.info import Info
+from untwine.model.likelihoods import (
+    Bernoulli,
+    Gaussian,
+    Laplace,
+    Likelihood,
+    LikelihoodModule,
+    Overlap,
+    SquaredError,
+    named,
+)
 
 CHUNK = 2**20  # elements of images at once: they stay in a cache
+_SLACK = 1e-3  # by which a reconstruction may miss the range of a likelihood's data
+
+# The loss of others as the reconstructions of given images.
+OfMeans = Callable[[Any], np.ndarray]
 
 
-def floats(images: Shaped[np.ndarray, "..."] | Tensor) -> Float[Tensor, "..."]:
-    """Images as float32, those of uint8 in [0, 1]."""
-    x = images if isinstance(images, Tensor) else torch.from_numpy(np.ascontiguousarray(images))
-    return x.float().div_(255.0) if x.dtype == torch.uint8 else x.float()
+class Perceived:
+    """What `perceived` makes."""
+
+    def __init__(self, likelihood: Likelihood, per_element: bool, excess: bool, pixels: bool = True) -> None:
+        self.likelihood, self.per_element, self.excess = likelihood, per_element, excess
+        self._in_range = not pixels  # whether to be quiet about images beyond [0, 1]: the warning is said once
+        self._built: dict[tuple[Any, ...], LikelihoodModule] = {}
+
+    def matrix(
+        self, factors: Int64[np.ndarray, "m k"], images: Shaped[np.ndarray, "m ..."]
+    ) -> Float64[np.ndarray, "m m"]:
+        return self.between(images)
+
+    def between(self, images: Shaped[np.ndarray, "m ..."] | Tensor) -> Float64[np.ndarray, "m m"]:
+        """All distances of images, arrays or tensors; u by row, and v as its reconstruction."""
+        x = self._floats(images)
+        with torch.no_grad():
+            found = all_pairs(self.likelihood, self._module(x), x, self.excess)
+        return found.cpu().numpy() / self._unit(x)
+
+    def pairs(
+        self, a: Shaped[np.ndarray, "n ..."] | Tensor, b: Shaped[np.ndarray, "n ..."] | Tensor
+    ) -> Float64[np.ndarray, " n"]:
+        """The distances of images a and their reconstructions b, one by one."""
+        if a.shape != b.shape:
+            raise UntwineError(f"images {list(a.shape)} and {list(b.shape)} do not make pairs: their shapes differ")
+        size = max(1, CHUNK // max(1, math.prod(a.shape[1:])))
+        parts = [slice(start, start + size) for start in range(0, len(a), size)]
+        found = [self.of(a[part])(b[part]) for part in parts]
+        return np.concatenate(found) if found else np.empty(0)
+
+    def of(self, images: Shaped[np.ndarray, "n ..."] | Tensor) -> OfMeans:
+        """The function of reconstructions, for those who compare the same images with several of them."""
+        x = self._floats(images)
+        with torch.no_grad():
+            loss = of_images(self.likelihood, self._module(x), x, self.excess)
+
+        def distances(means: Shaped[np.ndarray, "n ..."] | Tensor) -> Float64[np.ndarray, " n"]:
+            with torch.no_grad():
+                return loss(self._floats(means)).cpu().numpy() / self._unit(x)
+
+        return distances
+
+    def _unit(self, x: Tensor) -> int:
+        return math.prod(x.shape[1:]) if self.per_element else 1
+
+    def _module(self, x: Tensor) -> LikelihoodModule:
+        key = shape, device = tuple(x.shape[1:]), x.device
+        if key not in self._built:
+            self._built[key] = self.likelihood.build(Info(latents=1, shape=shape)).to(device)
+        return self._built[key]
+
+    def _floats(self, images: Shaped[np.ndarray, "..."] | Tensor) -> Float[Tensor, "..."]:
+        """Images as float32, those of uint8 in [0, 1], others only if the likelihood can compare them."""
+        x = images if isinstance(images, Tensor) else torch.from_numpy(np.ascontiguousarray(images))
+        if x.dtype == torch.uint8:
+            return x.float().div_(255.0)
+        x = x.float()
+        if not x.numel():
+            return x
+        least, most = (end.item() for end in x.aminmax())
+        if not math.isfinite(least + most):
+            raise UntwineError("images hold a NaN or an infinity: they cannot be compared")
+        low, high = self.likelihood.domain
+        if not low - _SLACK <= least <= most <= high + _SLACK:
+            raise UntwineError(
+                f"a {type(self.likelihood).__name__} likelihood compares values in [{low}, {high}], and these "
+                f"are from {least:.3g} to {most:.3g}: squared-error would suit them"
+            )
+        if x.ndim == 4 and not self._in_range and not -_SLACK <= least <= most <= 1 + _SLACK:
+            self._in_range = True
+            warnings.warn(
+                f"pixels are from {least:.3g} to {most:.3g}, and perceived distances are those of pixels in [0, 1]: "
+                "give uint8 from 0 to 255, or floats in [0, 1]",
+                stacklevel=4,
+            )
+        return x
 
 
-def to_means(likelihood: Likelihood, module: Any, mean: Float[Tensor, "n ..."]) -> Callable[[Tensor], Tensor]:
-    """The function x -> L(x, mean), with all that depends on the mean alone computed once."""
+def perceived(likelihood: Any = "squared_error", per_element: bool = False, excess: bool = True) -> Perceived:
+    """What a loss sees between images, L(x_a, x_b) - L(x_a, x_a) (michlo2023, Eq. 7): d(u, v) takes v for u.
+
+    Nats, summed over an image's elements, of pixels in [0, 1]. The loss that an image has from itself is left out:
+    squared error has none, but cross-entropy of grey pixels and densities have. A learned scale counts as it is at
+    the start.
+
+    Args:
+        likelihood: By name or as a part; `overlap(squared-error)` is the paper's cure for squares that never meet.
+        per_element: The mean over elements instead, as in Table A1.
+        excess: False for the loss L(x_a, x_b) itself, of which an image may have some (or a negative one) from itself.
+
+    >>> import untwine.datasets
+    >>> squares = untwine.datasets.xy_squares()
+    >>> a, b = squares.observe([[0, 0, 0, 0, 0, 0], [5, 0, 0, 0, 0, 0]])
+    >>> perceived().pairs(a[None], b[None]), perceived(per_element=True).pairs(a[None], b[None]).round(4)
+    (array([128.]), array([0.0104]))
+    """
+    return Perceived(of_one_model(likelihood), per_element, excess)
+
+
+def of_one_model(likelihood: Any) -> Likelihood:
+    """A likelihood by name or as a part, whose numbers are not one for each member."""
+    made = inner = named(likelihood)
+    numbers = []
+    while isinstance(inner, Overlap):
+        numbers.append(inner.weight)
+        inner = inner.likelihood
+    for value in (*numbers, getattr(inner, "scale", 1.0)):
+        if not isinstance(value, int | float):
+            raise UntwineError(f"a distance needs one number, not one for each member: {value!r}")
+    return made
+
+
+# --- sums -----------------------------------------------------------------------------------------------
+
+
+def of_images(
+    likelihood: Likelihood, module: Any, x: Float[Tensor, "n ..."], excess: bool
+) -> Callable[[Tensor], Tensor]:
+    """The function mean -> L(x, mean), or its excess over L(x, x), with what depends on x alone computed once."""
     if type(likelihood) is Overlap:
         inner, blur, weight = likelihood.likelihood, module.blur, module.weight.double()
-        sharp, blurred = to_means(inner, module.inner, mean), to_means(inner, module.inner, blur(mean))
-        return lambda x: sharp(x) + weight * blurred(blur(x))
-    if (location := _location(likelihood, module, mean[0].numel())) is not None:
+        sharp = of_images(inner, module.inner, x, excess)
+        blurred = of_images(inner, module.inner, blur(x), excess)
+        return lambda mean: sharp(mean) + weight * blurred(blur(mean))
+    if (location := _location(likelihood, module, x[0].numel())) is not None:
         power, factor, constant = location
+        constant = 0.0 if excess else constant
         # One pass over the memory for the differences and their powers: it is what takes the time.
         loss = F.mse_loss if power == 2 else F.l1_loss
-        return lambda x: factor * loss(mean, x, reduction="none").flatten(1).sum(1).double() + constant
+        return lambda mean: factor * loss(mean, x, reduction="none").flatten(1).sum(1).double() + constant
     if type(likelihood) is Bernoulli:
-        clamped = mean.clamp(1e-6, 1 - 1e-6)
-        white, black = clamped.log(), clamped.neg_().log1p_()
-        return lambda x: -torch.lerp(black, white, x).flatten(1).sum(1).double()
-    return lambda x: module.loss_of_mean(mean, x).double()
+
+        def log(mean: Tensor) -> Tensor:
+            clamped = mean.clamp(1e-6, 1 - 1e-6)
+            white, black = clamped.log(), clamped.neg_().log1p_()
+            return black.lerp_(white, x)
+
+        if not excess:
+            return lambda mean: -log(mean).flatten(1).sum(1).double()
+        own = log(x)  # by element: what is the same in both images counts 0 to the last bit
+        return lambda mean: (own - log(mean)).flatten(1).sum(1).double().clamp_min(0.0)
+    itself = module.loss_of_mean(x, x).double() if excess else 0.0
+    return lambda mean: module.loss_of_mean(mean, x).double() - itself
 
 
-def all_pairs(likelihood: Likelihood, module: Any, x: Float[Tensor, "m ..."]) -> Float[Tensor, "m m"]:
-    """L(x_u, x_v) for all u and v. The sums of our own likelihoods are products of matrices, or nearly so."""
+def all_pairs(likelihood: Likelihood, module: Any, x: Float[Tensor, "m ..."], excess: bool) -> Float[Tensor, "m m"]:
+    """L(x_u, x_v), or its excess, for all u and v. Sums of our own likelihoods are matrix products, or nearly so."""
     flat = x.flatten(1)
     m, elements = flat.shape
     if type(likelihood) is Overlap:
         inner = likelihood.likelihood
-        blurred = all_pairs(inner, module.inner, module.blur(x))
-        return all_pairs(inner, module.inner, x) + module.weight.double() * blurred
+        blurred = all_pairs(inner, module.inner, module.blur(x), excess)
+        return all_pairs(inner, module.inner, x, excess) + module.weight.double() * blurred
     if (location := _location(likelihood, module, elements)) is not None:
         power, factor, constant = location
         wide = flat.double()
-        return factor * (_squares(wide) if power == 2 else torch.cdist(wide, wide, p=1.0)) + constant
+        found = factor * (_squares(wide) if power == 2 else torch.cdist(wide, wide, p=1.0))
+        return found if excess else found + constant
     if type(likelihood) is Bernoulli:
         mean = flat.clamp(1e-6, 1 - 1e-6).double()  # clamped in float32, as the likelihood does
-        return -(flat.double() @ mean.log().T + (1 - flat.double()) @ (-mean).log1p().T)
-    rows = max(1, CHUNK // (elements * m))
+        found = -(flat.double() @ mean.log().T + (1 - flat.double()) @ (-mean).log1p().T)
+        return (found - found.diagonal()[:, None]).clamp_min(0.0) if excess else found
     parts = []
-    for some in x.split(rows):
+    for some in x.split(max(1, CHUNK // (elements * m))):
         seen = some[:, None].expand(len(some), *x.shape).flatten(0, 1)
         means = x[None].expand(len(some), *x.shape).flatten(0, 1)
         parts.append(module.loss_of_mean(means, seen).reshape(len(some), m).double())
-    return torch.cat(parts)
+    found = torch.cat(parts)
+    return found - found.diagonal()[:, None] if excess else found
 
 
 def _location(likelihood: Likelihood, module: Any, elements: int) -> tuple[int, float, float] | None:

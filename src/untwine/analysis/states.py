@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Int64, Shaped
@@ -18,6 +18,8 @@ from untwine.streams import np_uniform
 T = TypeVar("T")
 # Two lists of states, pair by pair. What stands for a state (its factors, an example's number) is up to the source.
 Pairs = tuple[np.ndarray, np.ndarray]
+# Wraps what is gone through, with what that is and how long it is: a progress bar.
+Track = Callable[[Iterable[Any], str, int], Iterable[Any]]
 
 
 class Unseen(UntwineError):
@@ -213,3 +215,28 @@ def _spans(new: Shaped[np.ndarray, " n"]) -> tuple[Int64[np.ndarray, " n"], Int6
     starts = np.flatnonzero(new)
     lengths = np.diff(np.append(starts, len(new)))
     return np.repeat(starts, lengths), np.repeat(lengths, lengths)
+
+
+# --- arguments ------------------------------------------------------------------------------------------
+
+
+def check_dataset(dataset: Any) -> Dataset:
+    if not isinstance(dataset, Dataset):
+        raise UntwineError(f"a {type(dataset).__name__} is no dataset; untwine.datasets.images makes one of pictures")
+    return dataset
+
+
+def whole(name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value < 2**63:
+        raise UntwineError(f"{name} must be a whole number, {least} or more, not {value!r}")
+
+
+def tracked(progress: Track | None, items: Any, what: str) -> Iterable[Any]:
+    return items if progress is None else progress(items, what, len(items))
+
+
+def no_pairs(dataset: Dataset) -> str:
+    return (
+        f"no two of the {len(dataset):,} examples of {dataset!r} differ in one factor only, and not every state has an "
+        "image: distances along a factor need such pairs"
+    )

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy.typing import ArrayLike
 
-from untwine.analysis.encodings import checked, diagonal, plain
+from untwine.analysis.encodings import Whole, checked, diagonal, plain
 from untwine.errors import UntwineError
 
 # Codes `[n, d]`, or `[members, n, d]` of several models, to images `[n, *shape]` or `[members, n, *shape]`.
@@ -109,7 +109,7 @@ def usefulness(
 
 
 def along(
-    code: ArrayLike, latent: ArrayLike, low: ArrayLike, high: ArrayLike, steps: int = 9
+    code: ArrayLike, latent: ArrayLike, low: ArrayLike, high: ArrayLike, steps: Whole = 9
 ) -> Float64[np.ndarray, "*batch steps d"]:
     """Codes that differ in one latent, which goes from `low` to `high` in equal steps, both ends among them.
 
@@ -130,14 +130,14 @@ def along(
             f"for codes {list(base.shape)}, latent and its ends are one number or {list(base.shape[:-1])} of them; "
             f"they have shapes {[list(one.shape) for one in (index, *ends)]}"
         ) from None
-    codes = np.repeat(base[..., None, :], steps, -2)
-    values = np.linspace(first, last, steps, axis=-1)
+    codes = np.repeat(base[..., None, :], int(steps), -2)
+    values = np.linspace(first, last, int(steps), axis=-1)
     np.put_along_axis(codes, index[..., None, None], values[..., None], -1)
     return codes
 
 
 def grid(
-    code: ArrayLike, ranges: ArrayLike, steps: int = 9, latents: ArrayLike | None = None
+    code: ArrayLike, ranges: ArrayLike, steps: Whole = 9, latents: ArrayLike | None = None
 ) -> Float64[np.ndarray, "*batch latents steps d"]:
     """Codes of a traversal of every latent, or of some (`[latents]`, or `[members, latents]`), in that order.
 
@@ -162,7 +162,7 @@ def grid(
 
 
 def two(
-    code: ArrayLike, first: int, second: int, ranges: ArrayLike, steps: int = 9
+    code: ArrayLike, first: Whole, second: Whole, ranges: ArrayLike, steps: Whole = 9
 ) -> Float64[np.ndarray, "*batch steps steps d"]:
     """Codes of a plane: the first latent changes from row to row, the second from column to column.
 
@@ -171,11 +171,11 @@ def two(
     """
     if first == second:
         raise UntwineError(f"a plane needs two latents, not {first} twice")
-    rows = grid(code, ranges, steps, [first])[..., 0, :, :]
-    return grid(rows, ranges, steps, [second])[..., 0, :, :]
+    rows = grid(code, ranges, steps, np.array([first]))[..., 0, :, :]
+    return grid(rows, ranges, steps, np.array([second]))[..., 0, :, :]
 
 
-def sparse_direction(code: ArrayLike, latent: ArrayLike, steps: int = 9) -> Float64[np.ndarray, "*batch steps d"]:
+def sparse_direction(code: ArrayLike, latent: ArrayLike, steps: Whole = 9) -> Float64[np.ndarray, "*batch steps d"]:
     """Codes from z_d to z_d + sign(z_d), away from zero: an active latent made more so (mathieu2019, Figure 5).
 
     `latent` is one number, or one for each code; `encodings.active_dimensions` finds them.
@@ -220,7 +220,7 @@ def decoded(decode: Decode, codes: ArrayLike, pack: bool = False) -> np.ndarray:
 
 
 def traverse(
-    decode: Decode, code: ArrayLike, ranges: ArrayLike, steps: int = 9, latents: ArrayLike | None = None
+    decode: Decode, code: ArrayLike, ranges: ArrayLike, steps: Whole = 9, latents: ArrayLike | None = None
 ) -> np.ndarray:
     """The images of a traversal of every latent, `[*members, *batch, latents, steps, *shape]`: see `grid`.
 

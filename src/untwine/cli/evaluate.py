@@ -9,20 +9,31 @@ from untwine.errors import UntwineError
 
 ABOUT = """Score the finished models of one or more runs, and write scores.json into each run's folder.
 
-A metric on a sample of all states is named as it is (mig); local-mig is its mean over windows of radius --rho around
-random states. Arguments of a metric's own go in brackets: "dci(estimator=sklearn)", "local-mig(bins=10)". What was
-scored before, in the same way, is not computed again. --compare compares runs score by score (Welch's t-test).
+A metric on a sample of all states is named as it is (mig). local-mig is its mean over windows of radius --rho around
+random states (rhodes2021); so are all others marked with a star below. Arguments of a metric's own go in brackets. What
+was scored before, in the same way, is not computed again. --compare sets runs against each other, score by score: with
+Welch's t-test, over their seeds.
 
-untwine evaluate runs/jl1 --metrics mig dci local-mig local-modularity --rho 0.1
-untwine evaluate runs/beta runs/jl1 --metrics local-mig local-modularity --compare
+Examples:
+- untwine evaluate runs/jl1 --metrics mig dci local-mig "local-modularity(bins=10)" --rho 0.1 0.2
+- untwine evaluate runs/beta runs/jl1 --metrics local-mig local-modularity --compare
 """
+USAGE = "untwine evaluate RUN [RUN ...] [OPTIONS]"
 
 
 def evaluate(args: list[str]) -> None:
     from untwine.experiments import evaluate, scores
+    from untwine.train.devices import pick_device
 
     paths, rest = _paths(args)
-    options = flags.arguments(evaluate.run, prefix=False, leave_out=("path", "progress"), switches=True)
+    defaults = " ".join(evaluate.SCORED) + "; without factors " + " ".join(evaluate.UNSCORED)
+    options = flags.arguments(
+        evaluate.run,
+        prefix=False,
+        shown={"metrics": defaults, "rho": "0.1", "points": "the design's"},
+        leave_out=("path", "progress"),
+        switches=True,
+    )
     fields = [
         ("evaluate", options),
         flags.switch("compare", "compare the runs: differences of means, Welch's t-test, effect sizes"),
@@ -31,24 +42,34 @@ def evaluate(args: list[str]) -> None:
     given = flags.parse("untwine evaluate RUN [RUN ...]", f"{ABOUT}\n{_listed()}", fields, rest)
     chosen = flags.values(given.evaluate)
     if not paths:
-        raise UsageError("evaluate needs the folder of a run: untwine evaluate runs/NAME")
+        raise UsageError(f"evaluate needs the folder of a run, before any options: {USAGE}")
     if given.compare and len(paths) < 2:
         raise UsageError("--compare needs two runs or more: untwine evaluate runs/ONE runs/OTHER --compare")
     try:
-        evaluate.requests(chosen["metrics"], chosen["rho"])
+        evaluate.check(chosen["metrics"], chosen["rho"], chosen["windows"], chosen["points"])
+        pick_device(chosen["device"])
     except UntwineError as error:
         raise UsageError(str(error)) from None
-    found = {str(path): evaluate.run(path, **chosen) for path in paths}
+    found, failures = {}, []
+    for path in paths:
+        try:
+            found[str(path)] = evaluate.run(path, **chosen)
+        except evaluate.Partly as error:
+            found[str(path)] = error.found
+            failures.append(f"{path}: {error}")
     compared = scores.comparisons(found) if given.compare else []
     if given.json:
         runs = {path: {"scores": entries, "summary": scores.summaries(entries)} for path, entries in found.items()}
         output.as_json({"runs": runs, **({"comparisons": compared} if given.compare else {})})
-        return
-    for path, entries in found.items():
-        tables.scores(path, scores.summaries(entries))
-    if given.compare:
+    else:
+        for path, entries in found.items():
+            if entries:
+                tables.scores(path, scores.summaries(entries))
         tables.comparisons(compared)
-    print(f"Written to {', '.join(str(Path(path) / scores.FILE) for path in found)}")
+        if stored := [str(Path(path) / scores.FILE) for path, entries in found.items() if entries]:
+            print(f"Scores are in {', '.join(stored)}")
+    if failures:
+        raise UntwineError("; ".join(failures))
 
 
 def _paths(args: list[str]) -> tuple[list[Path], list[str]]:
@@ -59,7 +80,16 @@ def _paths(args: list[str]) -> tuple[list[Path], list[str]]:
 
 def _listed() -> str:
     from untwine import metrics
+    from untwine.experiments.evaluate import PAIRED
 
-    return "metrics:\n" + "\n".join(
-        f"  {flags.hyphens(name):18} {flags.summary(metrics.get(name))}" for name in metrics.names()
-    )
+    lines = []
+    for name in metrics.names():
+        found = metrics.get(name)
+        options = {k: f"{v:.3g}" if isinstance(v, float) else v for k, v in found.options.items() if k not in _TOLD}
+        star = "*" if found.takes == PAIRED else ""
+        brackets = ", ".join(f"{key}={value}" for key, value in options.items())
+        lines.append(f"- {flags.hyphens(name)}{star}: {flags.summary(found)} ({brackets})")
+    return "Metrics:\n" + "\n".join(lines)
+
+
+_TOLD = ("kinds", "kl", "seed")  # what a run itself says

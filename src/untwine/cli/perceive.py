@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import inspect
 import math
+import textwrap
 from typing import Any
 
 from untwine.cli import UsageError, flags, output
 from untwine.errors import UntwineError
 
+USAGE = "usage: untwine perceive DATASET [OPTIONS]"
+
+# Lists of short lines: help joins the lines of a paragraph into a long one.
 ABOUT = """See which factors of a dataset a VAE would learn first, and which it could not put in order.
 
-A VAE sees its data through its reconstruction loss: what the loss costs between two images is their perceived distance
-(michlo2023). Pairs that differ in one factor alone are compared. Factors with larger distances are learned first; where
-distances grow with the difference of values (a correlation near 1), a VAE can see their order. A factor whose values
-are all equally far apart is adversarial: try --likelihood "overlap(squared-error)" on it.
+- perceived distance: what a loss L costs between two images, L(x, y) - L(x, x) (michlo2023)
+- pairs that differ in one factor alone are compared; factors with larger distances are learned first
+- correlation: of distances and differences of values; near 0, the loss does not see the order of the values
+- adversarial: all values are equally far apart; try --likelihood "overlap(squared-error)" on such a factor
 
-The folder gets importance.json, cumulative.png (Table A1, Figure A1), perceived.npz and matrices.png (Figure 3)."""
+The folder gets:
+
+- importance.json and cumulative.png: mean distances and how they are spread (Table A1, Figure A1)
+- perceived.npz and matrices.png: the distances along each factor (Figure 3)"""
 
 EXAMPLES = """untwine perceive xy-squares
-untwine perceive xy-squares --likelihood "overlap(squared-error)" --out perceived/overlap
+untwine perceive xy-squares --likelihood "overlap(squared-error)"
 untwine perceive xy-squares --dataset.spacing 4
 untwine perceive three-dots --likelihood bernoulli --json
 untwine perceive images --dataset.source my-pictures/"""
@@ -29,20 +36,24 @@ def perceive(args: list[str]) -> None:
     from untwine.data import datasets
     from untwine.experiments import perceive
 
-    name, rest = _split(args)
-    if name is None:
+    if not args or args[0].startswith("-"):
         if {"-h", "--help"} & set(args):
             print(_overview(perceive.run))
             return
         names = ", ".join(map(flags.hyphens, datasets.names()))
-        raise UsageError(f"which dataset? untwine perceive DATASET, where DATASET is one of {names}")
-    made = flags.find(datasets, name)
+        raise UsageError(f"which dataset? It comes first, and is one of {names}\n{USAGE}")
+    name, *rest = args
+    try:
+        made = flags.find(datasets, name)
+    except UsageError as error:
+        raise UsageError(f"{error}\n{USAGE}") from None
     fields = [
-        ("perceive", flags.arguments(perceive.run, prefix=False, shown={"out": _out(name)})),
+        ("perceive", flags.arguments(perceive.run, prefix=False, shown={"out": _out(flags.hyphens(name))})),
         flags.switch("json", flags.JSON),
         ("dataset", flags.arguments(made)),
     ]
-    about = f"{flags.hyphens(made.__name__)}: {flags.summary(made)}\n\n{ABOUT}"
+    examples = "\n".join(f"  {line}" for line in EXAMPLES.splitlines())
+    about = f"{flags.hyphens(made.__name__)}: {flags.summary(made)}\n\n{ABOUT}\n\nexamples:\n{examples}"
     given = flags.parse(f"untwine perceive {flags.hyphens(name)}", about, fields, rest)
     chosen = flags.values(given.perceive)
     try:
@@ -59,46 +70,41 @@ def perceive(args: list[str]) -> None:
     print(f"Saved in {found['out']}: {', '.join(found['files'])}")
 
 
-def _split(args: list[str]) -> tuple[str | None, list[str]]:
-    """The dataset, which comes first or is the first word that is one, and all the rest."""
-    from untwine.data import datasets
-
-    known = {name for one in datasets.names() for name in (one, flags.hyphens(one))}
-    places = [0] if args and not args[0].startswith("-") else []
-    places += [i for i, arg in enumerate(args) if arg in known]
-    return (args[places[0]], args[: places[0]] + args[places[0] + 1 :]) if places else (None, args)
-
-
 def _out(name: str) -> str:
-    return f"perceived/{flags.hyphens(name)}"
+    return f"perceived/{name}, with -LIKELIHOOD if it is not squared-error"
 
 
 def _overview(run: Any) -> str:
     """Help without a dataset."""
     from untwine.data import datasets
 
-    options = {f"--{flags.hyphens(name)}": p.default for name, p in inspect.signature(run).parameters.items()}
-    del options["--dataset"]
-    lines = [
-        f"  {option:14} {flags.mention(run, option[2:])} (default: {default})" for option, default in options.items()
-    ]
+    options = {name: parameter.default for name, parameter in inspect.signature(run).parameters.items()}
+    del options["dataset"]
+    options["out"] = _out("DATASET")
+    said = {
+        f"--{flags.hyphens(name)}": f"{flags.mention(run, name)} (default: {default})"
+        for name, default in options.items()
+    }
     return "\n".join(
         [
-            "usage: untwine perceive DATASET [OPTIONS]",
+            USAGE,
             "",
             ABOUT,
             "",
             "datasets:",
-            *(f"  {flags.hyphens(name):22} {flags.summary(datasets[name])}" for name in datasets.names()),
+            *(_lines(flags.hyphens(name), flags.summary(datasets[name]), 22) for name in datasets.names()),
             "",
             "options (and those of a dataset: untwine perceive DATASET --help):",
-            *(line.replace("None", "perceived/DATASET") for line in lines),
-            f"  {'--json':14} {flags.JSON}",
+            *(_lines(option, what, 14) for option, what in (said | {"--json": flags.JSON}).items()),
             "",
             "examples:",
             *(f"  {line}" for line in EXAMPLES.splitlines()),
         ]
     )
+
+
+def _lines(name: str, what: str, room: int) -> str:
+    return textwrap.fill(what, 118, initial_indent=f"  {name:{room}} ", subsequent_indent=" " * (room + 3))
 
 
 # --- what was found -------------------------------------------------------------------------------------
@@ -110,22 +116,29 @@ def _say(found: Any) -> None:
     largest = max(abs(row.mean) for row in rows)
     decimals = min(9, max(0, 3 - math.floor(math.log10(largest)))) if largest else 4
     lines = [_row(row, decimals) for row in rows]
-    output.table(["factor", "values", "mean distance", "std", "correlation", "note"], lines, numbers=True)
-    unit = f"{found.likelihood} per element (an example has {found.elements:,})"
-    print(f"Distances: {unit}, {found.pairs:,} pairs for each row.")
+    output.table(["factor", "values", "mean distance", "± 2 s.e.", "std", "correlation", "note"], lines, numbers=True)
+    print(
+        f"Distances: {found.likelihood}, L(x, y) - L(x, x), per element (an example has {found.elements:,}), "
+        f"{found.pairs:,} pairs for each row."
+    )
     for name, why in found.left_out.items():
         print(f"Left out: {name}; {why}.")
     if found.factors:
         print(
-            "A VAE prefers to learn factors with larger distances first. It can see the order of a factor's values if"
+            "A VAE prefers to learn factors with larger distances first; this sample does not order means that differ"
         )
-        print("their correlation (Spearman's, of perceived distance and difference of values) is near 1, not near 0.")
+        print(
+            "by less than their errors (± 2 s.e.). A correlation (Spearman's, of perceived distance and difference of"
+        )
+        print("values) near 0 means that the loss does not see the order of a factor's values.")
 
 
 def _row(row: Any, decimals: int) -> list[str]:
     values = "" if row.values is None else str(row.values)
     correlation = "-" if row.spearman is None else f"{row.spearman:.3f}"
-    return [row.name, values, f"{row.mean:.{decimals}f}", f"{row.std:.{decimals}f}", correlation, _note(row)]
+    error = f"{2 * row.error:.1g}" if row.error > 1e-9 * abs(row.mean) else "0"
+    numbers = [f"{row.mean:.{decimals}f}", error, f"{row.std:.{decimals}f}", correlation]
+    return [row.name, values, *numbers, _note(row)]
 
 
 def _note(row: Any) -> str:
@@ -135,6 +148,8 @@ def _note(row: Any) -> str:
         return "changes nothing"
     if row.adversarial:
         return "constant: adversarial"
+    if row.unordered:
+        return "order not seen"
     if row.kind == "categorical":
         return "categorical: no order"
     if row.spearman is None:

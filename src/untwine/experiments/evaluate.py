@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from untwine import metrics, naming
 from untwine.data import Dataset
-from untwine.data.windows import whole
+from untwine.data.windows import Window, whole
 from untwine.errors import UntwineError
-from untwine.experiments import scores
+from untwine.experiments import results, scores
+from untwine.experiments.sources import Source
 from untwine.metrics.encoder import Encoder
-from untwine.metrics.local import averaged, bind, described, over, windows_of
-from untwine.streams import np_uniform
-from untwine.train.ensemble import Ensemble, load
+from untwine.metrics.local import Bound, averaged, bind, described, drawn, windows_of
+from untwine.train.ensemble import load
 from untwine.train.folder import stored
-from untwine.train.progress import track
+from untwine.train.progress import counter
 
 SCORED = ("mig", "modularity", "local-mig", "local-modularity")  # by default, where there are factors
 UNSCORED = ("hoyer", "delta-kl", "dto")  # and where there are none
-
 PAIRED = ("codes", "factors")
+
+
+class Partly(UntwineError):
+    """Some metrics failed; `found` has what the others gave, which is stored."""
+
+    def __init__(self, found: list[dict[str, Any]], failures: Sequence[str]):
+        super().__init__("; ".join(failures))
+        self.found = found
 
 
 @dataclass(frozen=True)
@@ -39,21 +44,31 @@ class Request:
     local: bool = False
     radius: float | None = None
 
+    @property
+    def name(self) -> str:
+        return ("local_" if self.local else "") + self.metric.__name__
 
-def requests(names: Sequence[str], radii: Sequence[float]) -> list[Request]:
-    """What texts ask for: `mig`, `local-mig`, `dci(estimator=sklearn)`; local ones once for each radius."""
+    @property
+    def label(self) -> str:
+        """As it was asked for: `local-mig(bins=10)`."""
+        arguments = ", ".join(f"{key}={value}" for key, value in self.arguments.items())
+        return self.name.replace("_", "-") + (f"({arguments})" if arguments else "")
+
+
+def requests(names: Sequence[str]) -> list[Request]:
+    """What texts ask for: `mig`, `local-mig`, `dci(estimator=sklearn)`."""
     table = {}
     for name in metrics.names():
-        found = metrics.get(name)
-        table[name] = _maker(found, False)
-        if found.takes == PAIRED:
-            table[f"local_{name}"] = _maker(found, True)
-    found = [naming.read("metric", text, table) for text in names]
-    return [
-        Request(one.metric, one.arguments, one.local, radius)
-        for one in found
-        for radius in (radii if one.local else [None])
-    ]
+        metric = metrics.get(name)
+        table[name] = _maker(metric, False)
+        if metric.takes == PAIRED:
+            table[f"local_{name}"] = _maker(metric, True)
+    for text in names:
+        bare = text.partition("(")[0].replace("-", "_").removeprefix("local_")
+        if text.startswith("local") and bare in table and f"local_{bare}" not in table:
+            of = ", ".join(metrics.get(bare).takes)
+            raise UntwineError(f"{bare.replace('_', '-')} has no local form: it is a function of {of}, not of factors")
+    return [naming.read("metric", text, table) for text in names]
 
 
 def _maker(metric: metrics.Metric[...], local: bool) -> Any:
@@ -68,10 +83,22 @@ def _maker(metric: metrics.Metric[...], local: bool) -> Any:
     return make
 
 
+def check(metrics: Sequence[str], rho: Sequence[float], windows: int, points: int | None) -> None:
+    """Refuse at once what no run can be asked for."""
+    requests(metrics)
+    for radius in rho:
+        if not 0 < radius <= 1:
+            raise UntwineError(f"rho is a fraction of each factor's range, above 0 and at most 1, not {radius:g}")
+    if windows < 1:
+        raise UntwineError(f"windows must be 1 or more, not {windows}")
+    if points is not None and points < 2:
+        raise UntwineError(f"points must be 2 or more, not {points}")
+
+
 def run(
     path: str | Path,
     metrics: tuple[str, ...] = (),
-    rho: tuple[float, ...] = (0.1,),
+    rho: tuple[float, ...] = (),
     windows: int = 20,
     points: int | None = None,
     examples: int = 10_000,
@@ -84,160 +111,143 @@ def run(
 ) -> list[dict[str, Any]]:
     """Score the finished members of a run's folder, write `scores.json` there, and return what was asked for.
 
-    What the folder already holds, asked in the same way, is not computed again. Models that are compared with the
-    same seed are compared on the same states.
+    What the folder already holds, asked in the same way of the same version, is not computed again. Models that are
+    compared with the same seed are compared on the same states. If a metric fails, the others are computed and
+    stored all the same.
 
     Args:
         path: The folder of a run.
         metrics: Names, with a metric's own arguments in brackets if need be: mig, local-mig, "dci(estimator=sklearn)".
-        rho: Radii of the windows of local metrics, as fractions of each factor's range.
+        rho: Radii of the windows of local metrics, as fractions of each factor's range. By default 0.1, or what
+            moves the factor with most values by one step.
         windows: How many windows a local metric is averaged over.
-        points: States in a sample; by default as each metric was published, and 10,000 in each window.
+        points: States in a sample; by default those of the metric's sampling design, and 10,000 in each window.
         examples: Training examples for metrics that need no factors.
         jacobians: Training examples at which dto takes Jacobians.
-        seed: Of the windows, the states and the splits into training and test parts.
+        seed: Of the windows, the states, and whatever is random in a metric.
         gaussian: Map codes to a normal by their prior's distribution function first, as mathieu2019 does for Student-t.
         device: auto, cpu, cuda or mps.
         again: Compute also what is there already.
     """
     path = Path(path)
+    check(metrics, rho, windows, points)
     ensemble = load(path, device)
+    if not os.access(path, os.W_OK):
+        raise UntwineError(f"{path} cannot be written to, so its scores could not be kept: copy it to where it can")
     dataset = stored(path).make_dataset()
-    asked = requests(metrics or (UNSCORED if dataset.factors is None else SCORED), rho)
-    members = {member.name: member.id for member in ensemble.members}
     source = Source(ensemble, dataset, examples, jacobians, seed, gaussian)
-    wanted = {_key(one, about := source.asked(one, points, windows)): (one, about) for one in asked}
-    held = {scores.key(entry): entry for entry in scores.read(path)}
-    missing = [
-        one
-        for key, (one, _) in wanted.items()
-        if again or not members.items() <= {n: m["id"] for n, m in held.get(key, _NOTHING)["members"].items()}.items()
+    scorer = Scorer(source, windows, points, progress)
+    asked = [
+        Request(one.metric, one.arguments, one.local, radius)
+        for one in requests(metrics or (UNSCORED if dataset.factors is None else SCORED))
+        for radius in (rho or [default_radius(dataset)] if one.local else [None])
     ]
-    for one, score in source.results(missing, points, windows, progress):
-        entry = scores.entry(score, source.asked(one, points, windows), members)
+    own = {name: member["own"] for name, member in results.members(path).items()}
+    members = {member.name: {"id": member.id, "own": own[member.name]} for member in ensemble.members}
+    held = {scores.key(entry): entry for entry in scores.read(path)}
+    keys = {scores.key({"metric": one.name, "asked": scorer.asked(one)}): one for one in asked}
+    missing = [one for key, one in keys.items() if again or not scores.holds(held.get(key), members)]
+    failures = []
+    for one, score in scorer.scores(missing):
+        if isinstance(score, UntwineError):
+            failures.append(f"{one.label}: {score}" if one.metric.__name__ not in str(score) else str(score))
+            continue
+        entry = scores.entry(score, one.label, scorer.asked(one), members)
         scores.write(path, entry)
         held[scores.key(entry)] = entry
-    return [_only(held[key], members) for key in wanted]
+    found = [scores.only(held[key], members) for key, one in keys.items() if scores.holds(held.get(key), members)]
+    if failures:
+        raise Partly(found, failures)
+    return found
 
 
-_NOTHING: dict[str, Any] = {"members": {}}
+def default_radius(dataset: Dataset) -> float:
+    """The paper's 0.1, or the least radius at which an ordered factor varies.
+
+    >>> import untwine.datasets
+    >>> default_radius(untwine.datasets.xy_squares())  # of 8 values
+    0.125
+    """
+    kinds = zip(dataset.factors.sizes, dataset.factors.kinds, strict=True) if dataset.factors else ()
+    return max(0.1, 1 / max((size for size, kind in kinds if kind != "categorical"), default=1))
 
 
-def _key(one: Request, about: dict[str, Any]) -> str:
-    return scores.key({"metric": ("local_" if one.local else "") + one.metric.__name__, "asked": about})
+class Scorer:
+    """Draws the samples that requests need, those of one design for all its metrics at once."""
 
+    def __init__(self, source: Source, windows: int, points: int | None, progress: bool | None):
+        self.source, self.windows, self.points, self.progress = source, windows, points, progress
 
-def _only(entry: dict[str, Any], members: dict[str, str]) -> dict[str, Any]:
-    """An entry with these members, in this order."""
-    return {**entry, "members": {name: entry["members"][name] for name in members}}
-
-
-class Source:
-    """What metrics take, by the names of their arguments, of a pack of models and their data."""
-
-    def __init__(
-        self, ensemble: Ensemble, dataset: Dataset, examples: int, jacobians: int, seed: int, gaussian: bool = False
-    ):
-        for name, count in (("examples", examples), ("jacobians", jacobians)):
-            if count < 2:
-                raise UntwineError(f"{name} must be 2 or more, not {count}")
-        self.ensemble, self.dataset, self.seed, self.gaussian = ensemble, dataset, seed, gaussian
-        self.counts = {"examples": min(examples, len(dataset)), "jacobians": min(jacobians, examples, len(dataset))}
-
-    def asked(self, one: Request, points: int | None, windows: int) -> dict[str, Any]:
+    def asked(self, one: Request) -> dict[str, Any]:
         """Everything that a request's result depends on, besides the model."""
         options = one.metric.options | (one.metric.local if one.local else {}) | one.arguments
-        about: dict[str, Any] = {"options": options, "dataset": dict(self.dataset.spec), "seed": self.seed}
+        dataset = dict(self.source.dataset.spec)
+        about: dict[str, Any] = {"options": options, "dataset": dataset, "seed": self.source.seed}
         if one.metric.takes == PAIRED:
-            about["points"] = self._points(one, points)
+            about["points"] = self._bound(one).points
         else:
-            about["examples"] = self.counts["jacobians" if "jacobians" in one.metric.takes else "examples"]
+            about["examples"] = self.source.counts["jacobians" if "jacobians" in one.metric.takes else "examples"]
         if one.local:
-            about |= {"radius": one.radius, "windows": windows}
+            about |= {"radius": one.radius, "windows": self.windows}
         if one.metric.together:
-            about["models"] = [member.id for member in self.ensemble.members]
-        if self.gaussian:
-            about["gaussian"] = True
-        return json.loads(json.dumps(about, default=str))
+            about["models"] = [member.id for member in self.source.ensemble.members]
+        return json.loads(json.dumps(about | self._mapped(one), default=str))
 
-    @staticmethod
-    def _points(one: Request, points: int | None) -> int:
-        return points or (10_000 if one.local else one.metric.design.points)
-
-    def results(self, asked: Sequence[Request], points: int | None, windows: int, progress: bool | None) -> Any:
-        """The requests with their scores, those with the same sample together."""
-        encoder = Encoder(self.encode, self.dataset)
-        for radius in dict.fromkeys(one.radius for one in asked if one.metric.takes == PAIRED):
-            those = [one for one in asked if one.metric.takes == PAIRED and one.radius == radius]
-            bound = [bind(o.metric, self._points(o, points), o.local, **o.arguments) for o in those]
-            rules = {"freeze_below": None, "wrap": False}
-            chosen = [whole(encoder.space)] if radius is None else windows_of(encoder, radius, windows, self.seed)
-            what = ", ".join(o.metric.__name__ for o in those) + ("" if radius is None else f", radius {radius:g}")
-            found = over(track(chosen, what, len(chosen), progress), bound, encoder, self.seed)
-            for one, several in zip(those, found, strict=True):
-                score = several[0] if radius is None else averaged(several, chosen, radius, rules)
-                yield one, self._described(score)
+    def scores(self, asked: Sequence[Request]) -> Iterator[tuple[Request, metrics.Score | UntwineError]]:
+        """The requests with their scores, or with what went wrong, as soon as they are known."""
+        paired = [one for one in asked if one.metric.takes == PAIRED]
+        samples = {(one.radius, self._bound(one).design, self._bound(one).points): None for one in paired}
+        for radius, design, points in samples:
+            key = (radius, design, points)
+            those = [o for o in paired if (o.radius, self._bound(o).design, self._bound(o).points) == key]
+            yield from self._on_samples(those, self._bound(those[0]), radius)
         for one in asked:
             if one.metric.takes != PAIRED:
-                known = {"kl": self.kl} if "kl" in one.metric.options else {}
-                score = one.metric(*(getattr(self, name) for name in one.metric.takes), **known | one.arguments)
-                yield one, self._described(score)
+                try:
+                    yield one, self._described(one, self._of_model(one))
+                except UntwineError as error:
+                    yield one, error
 
-    def _described(self, score: metrics.Score) -> metrics.Score:
-        return described(score, self.dataset, self.seed, **({"gaussian": True} if self.gaussian else {}))
+    def _on_samples(
+        self, those: list[Request], first: Bound, radius: float | None
+    ) -> Iterator[tuple[Request, metrics.Score | UntwineError]]:
+        """Metrics of one design: all see the same samples, and one that fails does not stop the others."""
+        names = ", ".join(one.label for one in those) + ("" if radius is None else f", radius {radius:g}")
+        rules = {"freeze_below": None, "wrap": False}
+        seed = self.source.seed
+        found: dict[int, list[metrics.Score]] = {i: [] for i in range(len(those))}
+        failed: dict[int, UntwineError] = {}
+        chosen: list[Window] = []
+        try:
+            with counter(names, (1 if radius is None else self.windows) * first.points, self.progress) as count:
+                encoder = Encoder(self.source.encode, self.source.dataset, count)
+                chosen = [whole(encoder.space)] if radius is None else windows_of(encoder, radius, self.windows, seed)
+                for sample in drawn(chosen, first.design, first.points, encoder, seed):
+                    for i in found.keys() - failed.keys():
+                        try:
+                            found[i].append(self._bound(those[i])(sample, seed))
+                        except UntwineError as error:
+                            failed[i] = error
+        except UntwineError as error:  # there is no such sample
+            failed = dict.fromkeys(found, error)
+        for i, one in enumerate(those):
+            if i in failed:
+                yield one, failed[i]
+            else:
+                score = found[i][0] if radius is None else averaged(found[i], chosen, radius, rules)
+                yield one, self._described(one, score)
 
-    def encode(self, x: np.ndarray) -> np.ndarray:
-        codes = self.ensemble.encode(x).numpy()
-        if not self.gaussian:
-            return codes
-        from untwine.analysis.gaussian import gaussianised
+    def _of_model(self, one: Request) -> metrics.Score:
+        known = {"kl": self.source.kl, "seed": self.source.seed}
+        told = {name: value for name, value in known.items() if name in one.metric.options}
+        return one.metric(*(getattr(self.source, name) for name in one.metric.takes), **told | one.arguments)
 
-        return np.stack([gaussianised(own, prior) for own, prior in zip(codes, self.prior, strict=True)])
+    def _bound(self, one: Request) -> Bound:
+        points = self.points or (10_000 if one.local else None)
+        return bind(one.metric, points, one.local, **one.arguments)
 
-    # --- by the names of metrics' arguments -------------------------------------------------------------
+    def _described(self, one: Request, score: metrics.Score) -> metrics.Score:
+        return described(score, self.source.dataset, self.source.seed, **self._mapped(one))
 
-    @functools.cached_property
-    def _examples(self) -> np.ndarray:
-        """Training examples, without repetition: all of them where there are no more than asked for."""
-        chosen = np.argsort(np_uniform(self.seed, "examples", len(self.dataset)), kind="stable")
-        return self.dataset.batch(np.sort(chosen[: self.counts["examples"]]))
-
-    @functools.cached_property
-    def codes(self) -> np.ndarray:
-        return self.encode(self._examples)
-
-    @functools.cached_property
-    def means(self) -> np.ndarray:
-        return self.ensemble.encode(self._examples).numpy()
-
-    @functools.cached_property
-    def variances(self) -> np.ndarray:
-        return self.ensemble.variances(self._examples).numpy()
-
-    @functools.cached_property
-    def kl(self) -> list[np.ndarray]:
-        """KL(q(z_j | x) || N(0, 1)), mean over examples, of each member's latents."""
-        variances = np.maximum(self.variances, 1e-300)
-        return list((0.5 * (self.means**2 + variances - np.log(variances) - 1)).mean(1))
-
-    @functools.cached_property
-    def jacobians(self) -> np.ndarray:
-        """Square matrices with the Gram matrices of the Jacobians: `dto` sees nothing else, and images are large."""
-        import torch
-
-        means = torch.from_numpy(self.means[:, : self.counts["jacobians"]])
-        parts = []
-        for some in means.split(32, 1):
-            tall = self.ensemble.jacobian(some).flatten(3).double().mT  # [members, n, outputs, latent]
-            if tall.shape[-2] > tall.shape[-1]:
-                tall = torch.linalg.qr(tall, mode="r").R
-            parts.append(tall.mT)
-        return torch.cat(parts, 1).numpy()
-
-    @functools.cached_property
-    def posterior(self) -> list[Any]:
-        return self.ensemble.posteriors(self._examples)
-
-    @functools.cached_property
-    def prior(self) -> list[Any]:
-        return self.ensemble.priors()
+    def _mapped(self, one: Request) -> dict[str, bool]:
+        return {"gaussian": True} if self.source.gaussian and "codes" in one.metric.takes else {}

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +14,8 @@ import numpy as np
 
 from untwine.data import Dataset
 from untwine.errors import UntwineError
+
+FILES = ("importance.json", "cumulative.png", "perceived.npz", "matrices.png")
 
 
 def run(
@@ -24,68 +30,96 @@ def run(
 
     Returns the importance of factors and the mean distance matrices along them, and writes all of it into a folder:
     importance.json, perceived.npz (an array `distance/factor` for each matrix), matrices.png and cumulative.png.
+    Distances are L(x, y) - L(x, x), so that an image is 0 from itself, per element.
 
     Args:
         dataset: With factors; without, only random pairs are compared.
-        likelihood: The loss that perceives: squared-error, bernoulli, laplace, "overlap(squared-error, radius=31)", ...
+        likelihood: The loss that perceives: squared-error, bernoulli, gaussian, learned-gaussian, laplace or overlap,
+            which needs another one. Arguments are in brackets, as in "overlap(gaussian(scale=0.1), radius=31)".
         pairs: How many pairs of states are compared for each factor, and at random.
-        traversals: Over how many walks along a factor its matrix is averaged.
+        traversals: Over how many walks along a factor its matrix is averaged. Of no effect without factors.
         seed: Of the pairs and the traversals.
         out: The folder of the results.
     """
     from untwine import report as pictures
     from untwine.analysis import perception
-    from untwine.analysis.distances import ground_truth, perceived
+    from untwine.analysis.distances import distance_matrices, ground_truth, kept_values, perceived
     from untwine.train.progress import track
 
-    folder = _folder(out, dataset)
-    _make(folder)
-    found = perception.importance(dataset, likelihood, pairs, seed, progress=track)
-    matrices = {}
-    if dataset.factors is not None:
-        distances = {"ground truth": ground_truth(), "perceived": perceived(likelihood, per_element=True)}
-        matrices = perception.distance_matrices(dataset, distances, traversals, seed, progress=track)
-    arrays = {f"{d.replace(' ', '_')}/{f}": matrix for f, by in matrices.items() for d, matrix in by.items()}
-    if dataset.factors is not None:
-        sizes = dict(zip(dataset.factors.names, dataset.factors.sizes, strict=True))
-        arrays |= {f"values/{factor}": perception.kept_values(sizes[factor]) for factor in matrices}
-    about = f"{str(dataset.spec.get('name', 'dataset')).replace('_', '-')}: {found.likelihood}"
-    try:
-        (folder / "importance.json").write_text(json.dumps(found.to_json(), indent=1, allow_nan=False) + "\n")
-        files = ["importance.json", "cumulative.png"]
-        pictures.save(pictures.cumulative(found, about), folder / "cumulative.png")
-        if matrices:
-            np.savez_compressed(folder / "perceived.npz", **arrays)  # pyright: ignore[reportArgumentType]
-            pictures.save(pictures.matrices(matrices, about), folder / "matrices.png")
-            files += ["perceived.npz", "matrices.png"]
-    except OSError as error:
-        raise UntwineError(f"cannot write into {folder}: {error.strerror or error}") from None
-    return {"importance": found, "matrices": matrices, "out": folder, "files": files}
+    folder = Path(out) if out is not None else default_folder(dataset.spec.get("name", "dataset"), likelihood)
+    with _writable(folder):
+        found = perception.importance(dataset, likelihood, pairs, seed, progress=track)
+        matrices, arrays = {}, {}
+        if (space := dataset.factors) is not None:
+            # Of a categorical factor, two values are the same or not.
+            distances = {"ground truth": ground_truth(space.kinds), "perceived": perceived(likelihood, True)}
+            matrices = distance_matrices(dataset, distances, traversals, seed, progress=track)
+            arrays = {f"{d.replace(' ', '_')}/{f}": matrix for f, by in matrices.items() for d, matrix in by.items()}
+            arrays |= {f"values/{f}": kept_values(space.sizes[space.position(f)]) for f in matrices}
+        about = f"{str(dataset.spec.get('name', 'dataset')).replace('_', '-')}: {found.likelihood}"
+        files = FILES if matrices else FILES[:2]
+        try:
+            # Written beside the results of another run, which are replaced once all is there.
+            with tempfile.TemporaryDirectory(prefix=".perceive-", dir=folder) as beside:
+                made = Path(beside)
+                (made / FILES[0]).write_text(json.dumps(found.to_json(), indent=1, allow_nan=False) + "\n")
+                pictures.save(pictures.cumulative(found, about), made / FILES[1])
+                if matrices:
+                    np.savez_compressed(made / FILES[2], **arrays)  # pyright: ignore[reportArgumentType]
+                    pictures.save(pictures.matrices(matrices, about), made / FILES[3])
+                for name in FILES:
+                    if name in files:
+                        (made / name).replace(folder / name)
+                    else:
+                        (folder / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise UntwineError(f"cannot write into {folder}: {error.strerror or error}") from None
+    return {"importance": found, "matrices": matrices, "out": folder, "files": list(files)}
 
 
 def check(dataset: Dataset, likelihood: str, pairs: int, traversals: int, seed: int, out: str | None) -> None:
     """Refuse at once what would fail later: a loss that does not suit the data, or no folder to write into."""
     from untwine.analysis.distances import perceived
     from untwine.analysis.perception import FEWEST
+    from untwine.analysis.states import whole
 
     for name, value, least in (("pairs", pairs, FEWEST), ("traversals", traversals, 1), ("seed", seed, 0)):
-        if not least <= value < 2**63:
-            raise UntwineError(f"{name} must be a whole number, {least} or more, not {value}")
+        whole(name, value, least)
     few = dataset.batch(range(min(len(dataset), 16)))
     perceived(likelihood).pairs(few, few)
-    _make(_folder(out, dataset))
+    with _writable(Path(out) if out is not None else default_folder(dataset.spec.get("name", "dataset"), likelihood)):
+        pass
 
 
-def _make(folder: Path) -> None:
+def default_folder(dataset: str, likelihood: str) -> Path:
+    """Where results go: a folder for each dataset and likelihood.
+
+    >>> [default_folder("pinwheel", text).as_posix() for text in ("squared-error", "laplace(scale=0.1)")]
+    ['perceived/pinwheel', 'perceived/pinwheel-laplace-scale-0.1']
+    """
+    slug = re.sub(r"[^\w.]+", "-", likelihood.lower().replace("_", "-")).strip("-.")[:80]
+    name = str(dataset).replace("_", "-")
+    return Path("perceived", name if slug == "squared-error" else f"{name}-{slug}")
+
+
+@contextmanager
+def _writable(folder: Path) -> Iterator[None]:
+    """A folder that can be written into. If it had to be made and stays empty, it goes again."""
+    missing = []
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise UntwineError(f"cannot make the folder {folder}: a file is in its way") from None
-    except OSError as error:
-        raise UntwineError(f"cannot make the folder {folder}: {error.strerror}") from None
-
-
-def _folder(out: str | Path | None, dataset: Dataset) -> Path:
-    return (
-        Path(out) if out is not None else Path("perceived", str(dataset.spec.get("name", "dataset")).replace("_", "-"))
-    )
+        try:
+            missing = [one for one in (folder, *folder.parents) if not one.exists()]
+            folder.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise UntwineError(f"cannot make the folder {folder}: a file is in its way") from None
+        except OSError as error:
+            raise UntwineError(f"cannot make the folder {folder}: {error.strerror}") from None
+        try:
+            tempfile.TemporaryFile(dir=folder).close()
+        except OSError as error:
+            raise UntwineError(f"cannot write into {folder}: {error.strerror}") from None
+        yield
+    finally:
+        with suppress(OSError):  # not empty, or never made
+            for one in missing:
+                one.rmdir()

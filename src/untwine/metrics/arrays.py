@@ -32,6 +32,22 @@ class Given:
         return {**options, "kinds": tuple(kind for kind, keep in zip(kinds, self.kept, strict=True) if keep)}
 
 
+def as_array(value: Any) -> np.ndarray:
+    """An array of what may be a tensor, on any device and of any precision.
+
+    >>> import torch
+    >>> as_array(torch.ones(2, dtype=torch.bfloat16, requires_grad=True)).dtype
+    dtype('float32')
+    """
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        value = value.float() if value.is_floating_point() and value.element_size() < 4 else value
+    try:
+        return np.asarray(value)
+    except ValueError as error:  # rows of different lengths
+        raise UntwineError(f"this is no array of numbers: {error}") from None
+
+
 # How many dimensions one model's array has. Jacobians are [n, latent, outputs] or [n, latent, channels, y, x].
 _DIMENSIONS = {"codes": (2,), "means": (2,), "variances": (2,), "jacobians": (3, 5)}
 _SHAPES = {"codes": "[n, d]", "means": "[n, d]", "variances": "[n, d]", "jacobians": "[n, latent, outputs]"}
@@ -86,6 +102,11 @@ def given(arrays: Mapping[str, Any], continuous: bool, metric: str) -> Given:
 
 def several(arrays: Mapping[str, Any], continuous: bool, metric: str) -> Given:
     """The arrays of a metric that compares models, which may have different numbers of latents."""
+    for name, value in arrays.items():
+        if not isinstance(value, list | tuple | np.ndarray) and not hasattr(value, "detach"):
+            raise UntwineError(
+                f"{metric} takes a list of {name} [n, d], one for each model, not {type(value).__name__}"
+            )
     counts = {name: len(value) for name, value in arrays.items()}
     if len(set(counts.values())) > 1 or min(counts.values()) < 2:
         raise UntwineError(f"{metric} compares models: it takes {', '.join(arrays)} of two or more, not of {counts}")
@@ -115,7 +136,7 @@ def _varying(array: np.ndarray) -> np.ndarray:
 
 
 def _factors(value: Any, continuous: bool, metric: str) -> Num[np.ndarray, "*samples k"]:
-    array = np.asarray(value)
+    array = as_array(value)
     if array.ndim < 2 or 0 in array.shape:
         raise UntwineError(f"{metric}: factors have shape {list(array.shape)}; they must be [n, k], one row a sample")
     if array.dtype == bool:
@@ -137,7 +158,7 @@ def _array(name: str, value: Any, factors: np.ndarray | None, metric: str) -> tu
     if name not in _DIMENSIONS:
         known = ", ".join((*_DIMENSIONS, "factors", *OBJECTS))
         raise UntwineError(f"{metric} takes {name!r}, which no metric does; known: {known}")
-    array = np.asarray(value)
+    array = as_array(value)
     if not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array):
         raise UntwineError(f"{metric}: {name} are {array.dtype}; they must be numbers")
     dimensions, shape = _DIMENSIONS[name], _SHAPES[name]

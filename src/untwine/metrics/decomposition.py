@@ -26,17 +26,18 @@ POINTS = 10_000
 
 
 @metric(parts=("kl", "kl_aggregate_prior", "total_correlation", "dimension_wise_kl"))
-def decomposition(posterior: Any, prior: Any, samples: int = 1, points: int | None = None, seed: int = 0) -> Outcome:
+def decomposition(posterior: Any, prior: Any, draws: int = 1, points: int | None = None, seed: int = 0) -> Outcome:
     """Overlap as mutual information, I(x; z) = E KL(q(z|x) || p) - KL(q(z) || p), in nats, from all of the data.
 
     mathieu2019, sections 3 and 7. `posterior` is a `Q` of all examples, `prior` a torch distribution over the latents
     (lists of them for a pack: `ensemble.posteriors(x)`, `ensemble.priors()`). Posteriors that are all the same have
     I = 0, those that nowhere overlap log n. KL = I + total correlation + dimension-wise KL where the prior is a
     product over latents: all are means over the same samples, so that holds to rounding. `standard_errors` in the
-    details are those of the samples; `closed_kl` is the KL without any, where there is a closed form.
+    details count the spread between examples too, and so are upper bounds; `closed_kl` is the KL without samples,
+    where it has a closed form.
 
     Args:
-        samples: How many samples of each posterior.
+        draws: How many samples of each posterior.
         points: How many examples, chosen at random, are sampled; all, but at most 10,000, if None. The aggregate
             posterior is over all examples in any case.
         seed: Of the samples, and of the choice.
@@ -55,7 +56,7 @@ def decomposition(posterior: Any, prior: Any, samples: int = 1, points: int | No
     check(posterior, prior)
     n, latents = posterior.mean.shape
     size = min(n, POINTS) if points is None else points
-    _whole("samples", samples, 1)
+    _whole("draws", draws, 1)
     _whole("points", size, 2, n)
     seeds = torch.tensor([seed], device=posterior.mean.device)
     with torch.no_grad():
@@ -64,13 +65,13 @@ def decomposition(posterior: Any, prior: Any, samples: int = 1, points: int | No
         # For each example log q(z|x), log q(z), sum_k log q(z_k) and log p(z), and log q(z_k) - log p(z_k).
         logs, by_latent = own.mean.new_zeros(4, size), own.mean.new_zeros(size, latents)
         known = False
-        for sample in range(samples):
+        for sample in range(draws):
             z = sampled(own, seeds, "decomposition", sample)
             joint, marginals = log_aggregate(q, z)
-            logs += torch.stack((own.log_prob(z), joint, marginals.sum(1), log_prob(prior, z))) / samples
+            logs += torch.stack((own.log_prob(z), joint, marginals.sum(1), log_prob(prior, z))) / draws
             of_prior = log_marginals(prior, z.to(dtype(prior)))
             if known := of_prior is not None:
-                by_latent += (marginals - of_prior) / samples
+                by_latent += (marginals - of_prior) / draws
         closed = mapped(q, lambda tensor: tensor.to(dtype(prior))).closed_kl(prior)
     conditional, aggregate, product, of_prior = logs
     found = {

@@ -12,6 +12,7 @@ from jaxtyping import Float32, Int64
 from untwine.data.dataset import Dataset
 from untwine.data.factors import FactorSpace
 from untwine.errors import UntwineError
+from untwine.metrics.arrays import as_array
 
 # Images `[n, *shape]` to codes `[n, d]`, or `[members, n, d]` of several models: arrays or tensors.
 Encode = Callable[[np.ndarray], Any]
@@ -82,8 +83,12 @@ class Encoder:
         bytes_each = math.prod(self.dataset.shape) * self.dataset.dtype.itemsize
         parts = []
         for part in np.array_split(factors, -(-len(factors) * bytes_each // _IMAGES)):
-            codes = np.asarray(self.encode(self.dataset.observe(part)), np.float32)
-            if codes.ndim not in (2, 3) or codes.shape[-2] != len(part):
+            made = self.encode(self.dataset.observe(part))
+            if isinstance(made, tuple):
+                raise UntwineError("encode gave a tuple: it must give the codes alone, such as the posterior means")
+            codes = as_array(made).astype(np.float32)
+            changed = bool(parts) and codes.size != parts[0][0].size * len(part)
+            if codes.ndim not in (2, 3) or codes.shape[-2] != len(part) or changed:
                 raise UntwineError(
                     f"encode gave codes of shape {list(codes.shape)} for {len(part)} examples; they must be "
                     f"[{len(part)}, d], or [members, {len(part)}, d]"

@@ -30,7 +30,8 @@ def discretised(codes: Float64[np.ndarray, "n d"], bins: int, binning: str = "hi
     found = np.empty(codes.shape, np.int64)
     for column, code in enumerate(codes.T):
         if binning == "histogram":
-            edges = np.histogram_bin_edges(code, bins)[1:-1]
+            # As numpy's histogram has them; halved, so that no range is too large for a float.
+            edges = 2 * np.linspace(code.min() / 2, code.max() / 2, bins + 1)[1:-1]
         else:
             edges = np.unique(np.quantile(code, np.linspace(0, 1, bins + 1)[1:-1]))
         # A value on an edge belongs to the bin above it. The largest value is above all inner edges.
@@ -89,9 +90,10 @@ def mutual_information(
     found, of_factors = np.empty((codes.shape[1], len(sizes))), np.empty(len(sizes))
     for k, joint in enumerate(counts):
         of_factors[k] = entropy(joint[0].sum(0))
-        # H(code) + H(factor) - H(both); rounding may pass 0
+        # H(code) + H(factor) - H(both)
         found[:, k] = entropy(joint.sum(2)) + of_factors[k] - entropy(joint.reshape(len(joint), -1))
-    return np.maximum(found, 0), of_factors
+    # What rounding leaves of no information is none: ratios of it would be anything.
+    return np.where(found > 1e-12, found, 0.0), of_factors
 
 
 @metric(local={"bins": 5})

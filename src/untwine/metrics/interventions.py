@@ -20,9 +20,11 @@ from untwine.streams import np_uniform
 def held(same: Bool[np.ndarray, "groups k"], metric: str) -> Int64[np.ndarray, " groups"]:
     """The one factor that each group holds, where `same` says in which factors its states agree.
 
-    >>> held(np.array([[True, False], [False, True]]), "factor_vae_score").tolist()
-    [0, 1]
+    >>> held(np.eye(2, dtype=bool).repeat(5, 0), "factor_vae_score").tolist()
+    [0, 0, 0, 0, 0, 1, 1, 1, 1, 1]
     """
+    if len(same) < 10:
+        raise UntwineError(f"{metric}: {len(same)} groups are too few, it needs 10 or more: sample more points")
     count = same.sum(1)
     if (count == 1).all():
         return same.argmax(1)
@@ -42,23 +44,23 @@ def held(same: Bool[np.ndarray, "groups k"], metric: str) -> Int64[np.ndarray, "
 def grouped(
     factors: Int64[np.ndarray, "n k"], groups: int, size: int, seed: int, metric: str
 ) -> tuple[Int64[np.ndarray, "groups size"], Int64[np.ndarray, " groups"]]:
-    """Groups of rows of a sample that share a factor's value, no row twice in a group, and the factors held.
+    """Groups of rows of a sample that share a factor's value, and the factors held.
 
-    A factor is chosen at random, then a row; the group is this row and those that follow it among the rows of
-    its value, which are in a random order (around the end). Values of fewer than `size` rows make no groups.
+    A factor is chosen at random, then a row, and then the members of the group, independently, among the rows of
+    that row's value. Values that occur once make no groups.
 
     >>> rows, factor = grouped(np.arange(40)[:, None] % 4, groups=3, size=5, seed=0, metric="factor_vae_score")
-    >>> (rows % 4 == rows[:, :1] % 4).all(), [len(set(row)) for row in rows.tolist()], factor.tolist()
-    (np.True_, [5, 5, 5], [0, 0, 0])
+    >>> (rows % 4 == rows[:, :1] % 4).all(), factor.tolist()
+    (np.True_, [0, 0, 0])
     """
     chosen = _chosen(groups, factors.shape[1], seed)
     rows = np.empty((groups, size), np.int64)
     for factor, column in enumerate(factors.T):
         mine = np.flatnonzero(chosen == factor)
-        order, start, count, able = _blocks(column, factor, size, seed, metric)
+        order, start, count, able = _blocks(column, factor, 2, seed, metric)
         first = able[(np_uniform(seed, "group", len(mine), factor) * len(able)).astype(np.int64)]
-        begin, length = start[first][:, None], count[first][:, None]
-        rows[mine] = order[begin + (first[:, None] - begin + np.arange(size)) % length]
+        members = np_uniform(seed, "members of a group", (len(mine), size), factor) * count[first][:, None]
+        rows[mine] = order[start[first][:, None] + members.astype(np.int64)]
     return rows, chosen
 
 
@@ -124,7 +126,8 @@ def factor_vae_score(
     to its variance over all data; the classifier maps a code to the factor that most training groups with its
     vote hold. The value is its accuracy on the other groups. Arrays are a grouped sample, `[groups, size, d]`
     and `[groups, size, k]` (`designs.Groups`; the literature has 10,000 + 5,000 groups of 64), or a plain one,
-    `[n, d]` and `[n, k]`, from which groups of rows that share a value are formed.
+    `[n, d]` and `[n, k]`, from which groups of rows that share a value are formed (with replacement; training and
+    test groups of different rows).
 
     A perfect code has 1, noise about 1/k, a model whose codes are all pruned 0, and with a single factor there is
     nothing to tell apart: 1. The variance is that of codes as they are: mathieu2019 (20,000 votes, groups of
@@ -150,18 +153,18 @@ def factor_vae_score(
     deviation = everything.std(0, ddof=1) if len(everything) > 1 else np.zeros(codes.shape[-1])
     if factors.ndim == 2:
         _enough("factor_vae_score", groups, size, least=2)
-        codes, factors = _ordered(codes, factors)
-        rows, target = grouped(factors, groups, size, seed, "factor_vae_score")
+        rows, target, parts = _from_rows(grouped, codes, factors, groups, size, test, seed, "factor_vae_score")
         codes, factors = codes[rows], factors[rows]
     elif factors.ndim == 3 and factors.shape[1] > 1:
         target = held((factors == factors[:, :1]).all(1), "factor_vae_score")
+        parts = None
     else:
         raise _shape("factor_vae_score", factors, "[groups, size, k] with a size of 2 or more")
     deviation[dead_codes(everything)] = 0  # not what rounding makes of it
     active = np.flatnonzero((deviation > 0) & (deviation >= prune))
     settings = {"groups": len(target), "size": factors.shape[1]}
     within = codes.var(1, ddof=1)
-    train, test_rows = _split(within, factors.sum(1), target, test, seed)
+    train, test_rows = parts or _split(within, factors.sum(1), target, test, seed)
     d, k = codes.shape[-1], factors.shape[-1]
     details: dict[str, Any] = {"active_codes": active.tolist(), "settings": settings}
     if not len(active):
@@ -204,15 +207,15 @@ def beta_vae_score(
     """
     if factors.ndim == 2:
         _enough("beta_vae_score", groups, size, least=1)
-        codes, factors = _ordered(codes, factors)
-        rows, target = paired(factors, groups, size, seed, "beta_vae_score")
+        rows, target, parts = _from_rows(paired, codes, factors, groups, size, test, seed, "beta_vae_score")
         codes, factors = codes[rows], factors[rows]
     elif factors.ndim == 4 and factors.shape[2] == 2:
         target = held((factors[:, :, 0] == factors[:, :, 1]).all(1), "beta_vae_score")
+        parts = None
     else:
         raise _shape("beta_vae_score", factors, "[groups, size, 2, k]")
     features = np.abs(codes[:, :, 0] - codes[:, :, 1]).mean(1)
-    train, test_rows = _split(features, factors.sum((1, 2)), target, test, seed)
+    train, test_rows = parts or _split(features, factors.sum((1, 2)), target, test, seed)
     right = _classified(features, target, train) == target
     details = {
         "train_accuracy": float(right[train].mean()),
@@ -244,10 +247,21 @@ def _split(
     return split(features, np.column_stack([target, sums]), test, seed)
 
 
-def _ordered(codes: np.ndarray, factors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A plain sample in an order of its own, so that the groups do not depend on the order it came in."""
-    order = np.lexsort((*codes.T[::-1], *factors.T[::-1]))
-    return codes[order], factors[order]
+def _from_rows(
+    form: Any, codes: np.ndarray, factors: np.ndarray, groups: int, size: int, test: float, seed: int, metric: str
+) -> tuple[np.ndarray, Int64[np.ndarray, " groups"], tuple[np.ndarray, np.ndarray]]:
+    """Groups formed from a plain sample: some of one part of its rows to train on, some of the other to test on.
+
+    A classifier that had seen the rows of the test groups would do well on noise.
+    """
+    count = max(1, min(groups - 1, round(test * groups)))
+    rows, target = [], []
+    for part, (own, number) in enumerate(zip(split(codes, factors, test, seed), (groups - count, count), strict=True)):
+        found, factor = form(factors[own], number, size, seed + part, metric)
+        rows.append(own[found])
+        target.append(factor)
+    parts = np.arange(groups - count), np.arange(groups - count, groups)
+    return np.concatenate(rows), np.concatenate(target), parts
 
 
 def _enough(metric: str, groups: int, size: int, least: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,9 +27,20 @@ class Bound:
     points: int
     design: Design
 
-    def __call__(self, codes: np.ndarray, factors: np.ndarray, kinds: tuple[str, ...]) -> Score:
-        known = {"kinds": kinds} if "kinds" in self.metric.options else {}
-        return self.metric(codes, factors, **known | self.arguments)
+    def __call__(self, sample: Sample, seed: int) -> Score:
+        """The score of a sample. What the metric does not say itself, its kinds of factors and its seed, it is told."""
+        known = {"kinds": sample.window.space.kinds, "seed": seed}
+        told = {name: value for name, value in known.items() if name in self.metric.options}
+        return self.metric(sample.codes, sample.factors, **told | self.arguments)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """States of a window, and their codes."""
+
+    window: Window
+    codes: np.ndarray
+    factors: np.ndarray
 
 
 def bind(metric: Any, points: int | None = None, local: bool = False, **arguments: Any) -> Bound:
@@ -56,18 +67,11 @@ def bind(metric: Any, points: int | None = None, local: bool = False, **argument
     return Bound(found, (found.local if local else {}) | arguments, int(points), design)
 
 
-def over(windows: Iterable[Window], bound: Sequence[Bound], encoder: Encoder, seed: int) -> list[list[Score]]:
-    """The scores of every metric on every window. Metrics with the same sample share it, and its codes."""
-    found: list[list[Score]] = [[] for _ in bound]
+def drawn(windows: Iterable[Window], design: Design, points: int, encoder: Encoder, seed: int) -> Iterator[Sample]:
+    """A sample of each window, encoded: the same for all metrics of one design."""
     for step, window in enumerate(windows):
-        samples: dict[Any, tuple[np.ndarray, np.ndarray]] = {}
-        for one, scores in zip(bound, found, strict=True):
-            key = (one.design, one.points)
-            if key not in samples:
-                factors = window.place(one.design.draw(window.grid, one.points, seed, step))
-                samples[key] = encoder(factors), factors
-            scores.append(one(*samples[key], window.space.kinds))
-    return found
+        factors = window.place(design.draw(window.grid, points, seed, step))
+        yield Sample(window, encoder(factors), factors)
 
 
 # A metric of a model, `(encode, dataset, seed=0)`: `encode` maps images to codes, of one model or of a pack.
@@ -87,7 +91,8 @@ def sampled(metric: Any, points: int | None = None, **arguments: Any) -> OnModel
 
     def score(encode: Encode, dataset: Dataset, seed: int = 0) -> Score:
         encoder = _encoder(encode, dataset)
-        return described(over([whole(encoder.space)], [bound], encoder, seed)[0][0], dataset, seed)
+        (sample,) = drawn([whole(encoder.space)], bound.design, bound.points, encoder, seed)
+        return described(bound(sample, seed), dataset, seed)
 
     return score
 
@@ -124,7 +129,7 @@ def local(
     def score(encode: Encode, dataset: Dataset, seed: int = 0) -> Score:
         encoder = _encoder(encode, dataset)
         windows = windows_of(encoder, radius, samples, seed, **rules)
-        scores = over(windows, [bound], encoder, seed)[0]
+        scores = [bound(sample, seed) for sample in drawn(windows, bound.design, bound.points, encoder, seed)]
         return described(averaged(scores, windows, radius, rules), dataset, seed)
 
     return score
@@ -155,9 +160,17 @@ def averaged(scores: Sequence[Score], windows: Sequence[Window], radius: float, 
 
 def described(score: Score, dataset: Dataset, seed: int, **more: Any) -> Score:
     """A score that says on what it was computed."""
-    settings = score.settings | {"dataset": dict(dataset.spec), "seed": seed, **more}
+    settings = score.settings | {"dataset": dict(dataset.spec), "sampling_seed": seed, **more}
     return Score(score.metric, score.values, score.details, settings, score.parts)
 
 
 def _encoder(encode: Encode, dataset: Dataset) -> Encoder:
-    return encode if isinstance(encode, Encoder) else Encoder(encode, dataset)
+    if not isinstance(dataset, Dataset):
+        raise UntwineError(f"a model is scored on a dataset, such as datasets.three_dots(), not on {dataset!r:.80}")
+    if isinstance(encode, Encoder):
+        if encode.dataset is not dataset:
+            raise UntwineError(f"this encoder is that of {encode.dataset!r}, not of {dataset!r}")
+        return encode
+    if not callable(encode):
+        raise UntwineError(f"encode is a function from images to codes, such as ensemble.encode, not {encode!r:.80}")
+    return Encoder(encode, dataset)

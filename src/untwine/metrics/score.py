@@ -21,6 +21,9 @@ from untwine.registry import Registry
 metrics = Registry("metric")
 P = ParamSpec("P")
 
+# Settings that say on what a score was computed.
+RESERVED = {"samples", "models", "members", "dataset", "sampling_seed", "radius", "windows", "freeze_below", "wrap"}
+
 # What a metric's function returns for one model: its value, and whatever explains it.
 Outcome = tuple[float, dict[str, Any]]
 
@@ -82,6 +85,10 @@ class Metric(Generic[P]):
         self.takes = tuple(name for name, p in parameters.items() if p.default is p.empty)
         self.options = {name: p.default for name, p in parameters.items() if p.default is not p.empty}
         refuse_unknown(f"local default of {self.__name__}:", local or {}, self.options)
+        if taken := RESERVED & self.options.keys():
+            raise UntwineError(
+                f"metric {self.__name__!r}: every score has a setting {taken.pop()!r}; rename this option"
+            )
         self.parts, self.local = tuple(parts), dict(local or {})
         self.design = design or Independent()
         self.continuous, self.together = continuous, together
@@ -121,6 +128,8 @@ class Metric(Generic[P]):
             found = [value for value, _ in outcomes]
             gathered = {key: [details[key] for _, details in outcomes] for key in outcomes[0][1]}
             details = {key: _gathered(those, arrays.pack) for key, those in gathered.items()}
+        if not np.isfinite(found).all():
+            raise UntwineError(f"{self.__name__} is not finite: {np.asarray(found).tolist()}; are codes very large?")
         settings = {name: _plain(value) for name, value in options.items()} | arrays.settings
         # What a function chose by itself, such as an estimator where the argument left it open.
         chosen = details.pop("settings", {})

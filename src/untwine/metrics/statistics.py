@@ -20,8 +20,8 @@ Values = Sequence[Any] | np.ndarray
 class Summary:
     """Of several models' scores: the mean, its standard error, and intervals. None where one model is too few.
 
-    `interval` is the bootstrap's (percentiles of the means of resamples); the papers' bands are
-    `mean -+ 2 standard_error`.
+    `interval` is Student's t; the papers' bands are `mean -+ 2 standard_error`. `bootstrap` has the percentiles of the
+    means of resamples, which need no normal distribution but are too narrow for few models: of ten, 95% are 91%.
     """
 
     count: int
@@ -29,6 +29,7 @@ class Summary:
     std: float | None
     standard_error: float | None
     interval: tuple[float, float] | None
+    bootstrap: tuple[float, float] | None
 
 
 @dataclass(frozen=True)
@@ -47,20 +48,25 @@ class Comparison:
 
 
 def summary(values: Values, level: float = 0.95, resamples: int = 10_000, seed: int = 0) -> Summary:
-    """Mean, standard error and bootstrap interval of scores over models.
+    """Mean, standard error and intervals of scores over models.
 
     >>> found = summary([0.1, 0.2, 0.3])
     >>> round(found.mean, 3), round(found.standard_error, 4), found.interval[0] < 0.2 < found.interval[1]
     (0.2, 0.0577, True)
     """
+    from scipy import special
+
     array = _numbers(values)
+    _fraction(level)
     n = len(array)
     if n < 2:
-        return Summary(n, float(array.mean()), None, None, None)
-    std = float(array.std(ddof=1))
+        return Summary(n, float(array.mean()), None, None, None, None)
+    std = _std(array)
     rows = (np_uniform(seed, "bootstrap", (resamples, n)) * n).astype(np.int64)
     low, high = np.quantile(array[rows].mean(1), [(1 - level) / 2, (1 + level) / 2])
-    return Summary(n, float(array.mean()), std, std / math.sqrt(n), (float(low), float(high)))
+    mean, error = float(array.mean()), std / math.sqrt(n)
+    half = float(special.stdtrit(n - 1, (1 + level) / 2)) * error
+    return Summary(n, mean, std, error, (mean - half, mean + half), (float(low), float(high)))
 
 
 def compare(first: Values, second: Values, level: float = 0.95) -> Comparison:
@@ -73,14 +79,25 @@ def compare(first: Values, second: Values, level: float = 0.95) -> Comparison:
     from scipy import stats
 
     a, b = _numbers(first), _numbers(second)
+    _fraction(level)
     difference = float(a.mean() - b.mean())
-    if min(len(a), len(b)) < 2 or a.var() + b.var() == 0:
+    if min(len(a), len(b)) < 2 or _std(a) + _std(b) == 0:
         return Comparison(difference, None, None, None, None, None)
-    effect = difference / math.sqrt((a.var(ddof=1) + b.var(ddof=1)) / 2)
+    effect = difference / math.sqrt((_std(a) ** 2 + _std(b) ** 2) / 2)
     found = stats.ttest_ind(a, b, equal_var=False)
     low, high = found.confidence_interval(level)
     t, freedom, p = float(found.statistic), float(found.df), float(found.pvalue)  # type: ignore[attr-defined]
     return Comparison(difference, t, freedom, p, effect, (float(low), float(high)))
+
+
+def _std(array: Float64[np.ndarray, " n"]) -> float:
+    """The standard deviation (unbiased variance); of equal numbers it is 0, not what rounding makes of it."""
+    return float(array.std(ddof=1)) if np.ptp(array) > 0 else 0.0
+
+
+def _fraction(level: float) -> None:
+    if not 0 < level < 1:
+        raise UntwineError(f"the level of an interval is between 0 and 1, such as 0.95, not {level!r}")
 
 
 def _numbers(values: Values) -> Float64[np.ndarray, " n"]:

@@ -78,8 +78,8 @@ def images(
 def columns(
     image: ArrayLike,
     jacobian_columns: ArrayLike,
-    norms: ArrayLike | None = None,
     latents: ArrayLike | None = None,
+    norms: ArrayLike | None = None,
     row_labels: Names | None = None,
     scale: str = "row",
     limits: Limits = (0.0, 1.0),
@@ -88,11 +88,13 @@ def columns(
 ) -> Figure:
     """An image and columns of the decoder's Jacobian at its code, `[count, *shape]` (rhodes2021, Figures 1 to 3).
 
-    They are shown in the order given; `norms` and `latents`, `[count]`, are written below them. All may have rows
-    in front: several images, or several models of one. `scale` is that of `images`; `across` columns stand in a line.
+    They are shown in the order given; the `latents` that they belong to and their `norms`, `[count]`, are written
+    below: `columns(image, *analysis.jacobian_columns(jacobian))`. All may have rows in front: several images, or
+    several models of one. `scale` is that of `images`; `across` columns stand in a line.
 
-    >>> len(columns(np.zeros((8, 8)), np.ones((3, 8, 8)), norms=[3.0, 2.0, 1.0]).axes[0].images)
-    4
+    >>> figure = columns(np.zeros((8, 8)), np.ones((2, 8, 8)), [5, 3], [120.0, 2.0])
+    >>> [text.get_text() for text in figure.axes[0].texts]
+    ['', 'z5 ‖·‖ 120', 'z3 ‖·‖ 2.0']
     """
     whole, signed = encodings.plain(image), encodings.plain(jacobian_columns)
     if signed.shape[1:] == whole.shape:
@@ -106,7 +108,8 @@ def columns(
     rows, count = tiles.shape[:2]
     written = [[""] * count for _ in range(rows)]
     if latents is not None:
-        written = [[f"z{one:.0f}" for one in line] for line in matching(latents, (rows, count), "latents")]
+        numbers = matching(mosaic.whole(latents, "latents"), (rows, count), "latents")
+        written = [[f"z{one:.0f}" for one in line] for line in numbers]
     if norms is not None:
         lengths = matching(norms, (rows, count), "norms")
         written = [
@@ -135,31 +138,41 @@ def traversals(
     `names` are texts, or the numbers of the latents; `ranges` are `[latents, 2]`, in the order of the rows.
 
     >>> traversals(np.zeros((2, 5, 8, 8)), [3, 1], [[-2, 2], [-1, 1]]).axes[0].get_yticklabels()[0].get_text()
-    'latent 3\\n−2.0 to 2.0'
+    'z3\\n−2.0 to 2.0'
     """
     tiles = mosaic.tiles(images, "traversals")
-    labels = texts(range(len(tiles)) if names is None else names, len(tiles), "names", "latent ")
+    labels = texts(range(len(tiles)) if names is None else names, len(tiles), "names", "z")
     if ranges is not None:
         ends = matching(ranges, (len(tiles), 2), "ranges")
         labels = [f"{name}\n{short(low)} to {short(high)}" for name, (low, high) in zip(labels, ends, strict=True)]
     return mosaic.mosaic(mosaic.plain(tiles, limits), labels, title=title)
 
 
-def magnitudes(table: ArrayLike, names: Names | None = None, threshold: float | None = None, title: str = "") -> Figure:
+def magnitudes(
+    table: ArrayLike | encodings.ByClass, names: Names | None = None, threshold: float | None = None, title: str = ""
+) -> Figure:
     """The mean magnitude of each latent for each class, `[classes, d]` (mathieu2019, Figure 5, top).
 
-    Latents above the threshold, the active ones, are coloured.
+    Or what `analysis.magnitude_by_class` found, which has the classes' names. Latents whose magnitude is above the
+    threshold, the active ones, are coloured.
 
-    >>> [axes.get_ylabel() for axes in magnitudes([[1.0, 0.0], [0.0, 2.0]], ["shirt", "dress"]).axes]
-    ['shirt', 'dress']
+    >>> found = encodings.magnitude_by_class([[1.0, 0.0], [0.0, 2.0]], ["shirt", "dress"])
+    >>> [axes.get_ylabel() for axes in magnitudes(found, threshold=0.5).axes]
+    ['dress', 'shirt']
     """
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
+    if isinstance(table, encodings.ByClass):
+        names = table.classes if names is None else names
+        table = table.values
     values = encodings.checked(table, "magnitudes", 2)
     if values.ndim != 2:
         raise UntwineError(f"magnitudes have shape {list(values.shape)}; they must be [classes, d], of one member")
+    if threshold is not None and not threshold >= 0:
+        raise UntwineError(f"threshold is a magnitude, 0 or more, not {threshold!r}")
     classes, latents = values.shape
+    limits = [] if threshold is None else [-threshold, threshold] if (values < 0).any() else [threshold]
     labels = texts(range(classes) if names is None else names, classes, "names", "class ")
     width = min(WIDEST, max(4.0, 0.16 * latents + 1))
     figure = Figure(figsize=(width, 0.5 + max(0.75 * classes, 1.2)), layout="constrained")
@@ -172,8 +185,8 @@ def magnitudes(table: ArrayLike, names: Names | None = None, threshold: float | 
         axes.spines[["top", "right"]].set_visible(False)
         axes.axhline(0, color="black", linewidth=0.6)
         axes.yaxis.set_major_locator(MaxNLocator(2, steps=[1, 2, 5, 10]))
-        if threshold is not None:
-            axes.axhline(threshold, color=ORANGE, linewidth=0.8, linestyle="--")
+        for limit in limits:
+            axes.axhline(limit, color=ORANGE, linewidth=0.8, linestyle="--")
     stacked[-1].set_xlabel("latent", fontsize=SMALL + 1)
     stacked[-1].xaxis.set_major_locator(MaxNLocator(12, steps=[1, 2, 5, 10], integer=True))
     stacked[-1].set_xlim(-0.7, latents - 0.3)
@@ -186,16 +199,17 @@ def density(
     samples: ArrayLike | None = None,
     titles: Sequence[str] | None = None,
     across: int = 4,
-    common: bool = False,
+    common: bool = True,
     title: str = "",
 ) -> Figure:
     """The density of the aggregate posterior in two latents, a panel for each member (mathieu2019, Figure 3).
 
-    `samples`, `[n, 2]` or `[members, n, 2]`, are drawn as points. Colours reach from 0 to the maximum of each
-    panel, or of all of them (`common`). `across` is the number of panels in a row.
+    `samples`, `[n, 2]` or `[members, n, 2]`, are drawn as points. Colours reach from 0 to the maximum of all panels
+    (`common`), or of each. `across` is the number of panels in a row. Both latents have one scale, unless the range
+    of one is more than three times that of the other.
 
-    >>> len(density(encodings.density(np.zeros((3, 5, 2)), np.ones((3, 5, 2))), titles=["a", "b", "c"]).axes)
-    3
+    >>> [axes.get_ylabel() for axes in density(encodings.density(np.zeros((2, 5, 2)), np.ones((2, 5, 2)))).axes]
+    ['z1', '', 'density']
     """
     from matplotlib.figure import Figure
 
@@ -207,12 +221,14 @@ def density(
         raise UntwineError(f"samples have shape {list(points.shape)}; they must be [n, 2] or [{count}, n, 2]")
     shown = min(mosaic.positive(across), count)
     rows = -(-count // shown)
+    tall = float(np.ptp(result.y) / np.ptp(result.x))
+    tall = tall if 1 / 3 <= tall <= 3 else 1.0
     side = min(3.2, WIDEST / shown)
-    figure = Figure(figsize=(side * shown + 0.8 * (count == 1 or common), side * rows), layout="compressed")
+    size = side * shown * min(1, 1 / tall) + 0.8, side * rows * min(1, tall) + 0.3
+    figure = Figure(figsize=size, layout="compressed")
     panels = figure.subplots(rows, shown, sharex=True, sharey=True, squeeze=False).ravel()
     for axes in panels[count:]:
         axes.remove()
-    mesh: Any = None
     for i, (axes, panel) in enumerate(zip(panels, values, strict=False)):
         top = float((values if common else panel).max())
         style = dict(cmap="viridis", vmin=0, vmax=top or 1, shading="nearest", rasterized=True)
@@ -221,19 +237,19 @@ def density(
             x, y = (points if points.ndim == 2 else points[i]).T
             axes.scatter(x, y, s=4, color="white", edgecolors="black", linewidths=0.3, alpha=0.8)
             axes.set(xlim=(result.x[0], result.x[-1]), ylim=(result.y[0], result.y[-1]))
-        axes.set_box_aspect(1)
+        axes.set_box_aspect(tall)
         axes.locator_params(nbins=5)
         axes.set_title(headings[i], fontsize=SMALL + 1.5)
         axes.tick_params(labelsize=SMALL)
         if i + shown >= count:
-            axes.set_xlabel(f"latent {result.latents[0]}", fontsize=SMALL + 1)
+            axes.set_xlabel(f"z{result.latents[0]}", fontsize=SMALL + 1)
             axes.tick_params(labelbottom=True)  # also where panels below are missing
         if i % shown == 0:
-            axes.set_ylabel(f"latent {result.latents[1]}", fontsize=SMALL + 1)
-    if count == 1 or common:
-        bar = figure.colorbar(mesh, ax=list(panels[:count]), aspect=25)
-        bar.set_label("density", fontsize=SMALL + 1)
-        bar.ax.tick_params(labelsize=SMALL)
+            axes.set_ylabel(f"z{result.latents[1]}", fontsize=SMALL + 1)
+        if not common or i == count - 1:
+            bar = figure.colorbar(mesh, ax=list(panels[:count]) if common else axes, aspect=25)
+            bar.set_label("density", fontsize=SMALL + 1)
+            bar.ax.tick_params(labelsize=SMALL)
     titled(figure, title)
     return figure
 

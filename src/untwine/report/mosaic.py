@@ -182,10 +182,24 @@ def matching(value: ArrayLike, shape: tuple[int, ...], what: str) -> Float64[np.
     return np.broadcast_to(array, shape)
 
 
-def short(number: float) -> str:
-    """A number in two digits.
+def whole(value: ArrayLike, what: str) -> np.ndarray:
+    """Numbers that count something."""
+    array = encodings.plain(value)
+    if not np.issubdtype(array.dtype, np.integer):
+        raise UntwineError(f"{what} are {array.dtype}; they must be whole numbers")
+    return array
 
-    >>> short(-1.96), short(17.3)
-    ('−2.0', '17')
+
+def short(number: float) -> str:
+    """A number in two digits, or in those before its point where they are more.
+
+    >>> [short(one) for one in (-1.96, 17.3, 120, 0.0341, 2.5e7, 1e-9)]
+    ['−2.0', '17', '120', '0.034', '2.5e7', '1.0e−9']
     """
-    return f"{float(number):#.2g}".rstrip(".").replace("-", "−")
+    value = float(number)
+    if value == 0:
+        return "0"
+    digits, exponent = f"{value:.1e}".split("e")
+    power = int(exponent)
+    text = f"{value:.{max(0, 1 - power)}f}" if -3 <= power < 5 else f"{digits}e{power}"
+    return text.replace("-", "−")

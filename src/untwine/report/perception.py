@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from untwine.analysis.importance import Importance, Perceived
+from untwine.analysis.perception import Importance, Row
 from untwine.errors import UntwineError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def matrices(found: Mapping[str, Mapping[str, Any]], title: str | None = None) -
     left, step, line = 0.25 + 0.08 * max(map(len, rows)), _SIDE + 0.12, 0.18
     width = left + len(columns) * step + 0.1
     lines = textwrap.wrap(title or "", int(11 * width))
-    top = 0.35 + (line * (len(lines) + 1) if lines else 0)
+    top = 0.35 + line * (len(lines) + 1)
     height = top + len(rows) * (_SIDE + 0.3) + 0.05
     figure = Figure(figsize=(width, height))
     for i, row in enumerate(rows):
@@ -68,7 +68,7 @@ def matrices(found: Mapping[str, Mapping[str, Any]], title: str | None = None) -
             axes.set_xlabel(
                 f"{low:.3g} to {high:.3g}" if high > low else f"{low:.3g}", fontsize=8, labelpad=3, color="0.3"
             )
-    for i, text in enumerate([*lines, "dark is close, bright is far"] if lines else []):
+    for i, text in enumerate([*lines, "dark is close, bright is far"]):
         size, colour = (11, "black") if i < len(lines) else (8, "0.3")
         y = 1 - (0.1 + i * line) / height
         figure.text(0.5, y, text, ha="center", va="top", fontsize=size, color=colour)
@@ -78,32 +78,39 @@ def matrices(found: Mapping[str, Mapping[str, Any]], title: str | None = None) -
 def cumulative(found: Importance, title: str | None = None) -> Figure:
     """The share of pairs up to each distance, by factor, with random pairs dashed (michlo2023, Figure A1).
 
-    A curve further to the right is that of a factor which matters more. Curves that coincide (on average, up to 1
-    percent of the range of distances) are drawn as one.
+    A curve further to the right is that of a factor which matters more. Curves that coincide are drawn as one: those
+    that differ, on average, by 2 percent of their own means or less, and of the picture's range of distances.
     """
     from matplotlib import colormaps
     from matplotlib.figure import Figure
 
-    together: list[tuple[list[Perceived], np.ndarray]] = []
     ends = [row.quantiles[end] for row in (found.random, *found.factors) for end in (0, -1)]
     lowest, largest = min(ends), max(ends)
+
+    def coincide(one: Row, other: Row) -> bool:
+        if one.visible != other.visible:
+            return False
+        difference = np.abs(np.array(one.quantiles) - np.array(other.quantiles)).mean()
+        return bool(difference <= 0.02 * min(abs(one.mean), abs(other.mean), largest - lowest))
+
+    together: list[list[Row]] = []
     for row in found.factors:
-        curve = np.array(row.quantiles)
-        same = next(
-            (rows for rows, other in together if np.abs(curve - other).mean() <= 0.01 * (largest - lowest)), None
-        )
+        same = next((rows for rows in together if coincide(rows[0], row)), None)
         if same is None:
-            together.append(([row], curve))
+            together.append([row])
         else:
             same.append(row)
     figure = Figure(figsize=(7.2, 4.2), layout="constrained")
     axes = figure.add_subplot()
     share = np.linspace(0, 1, len(found.random.quantiles))
     colours, styles = colormaps["tab10"].colors, ("-", "-.", ":")  # pyright: ignore[reportAttributeAccessIssue]
-    for i, (rows, curve) in enumerate(together):
-        style = styles[i // len(colours) % len(styles)]
-        axes.plot(curve, share, lw=1.8, color=colours[i % len(colours)], ls=style, label=_names(rows))
-    axes.plot(found.random.quantiles, share, lw=1.8, color="black", ls="--", label="random pairs")
+
+    def draw(row: Row, label: str, **look: Any) -> None:
+        axes.step(row.quantiles, share, where="post", lw=1.8, label=label, **look)  # few distances make few steps
+
+    for i, rows in enumerate(together):
+        draw(rows[0], _names(rows), color=colours[i % len(colours)], ls=styles[i // len(colours) % len(styles)])
+    draw(found.random, "random pairs", color="black", ls="--")
     if 0 <= lowest < largest / 2:
         axes.set_xlim(left=0)
     unit = "per element" if found.per_element else f"summed over {found.elements:,} elements"
@@ -119,13 +126,8 @@ def cumulative(found: Importance, title: str | None = None) -> Figure:
     return figure
 
 
-def _names(rows: list[Perceived]) -> str:
-    """The names of factors, few to a line.
-
-    >>> from untwine.analysis.importance import summary
-    >>> _names([summary("x", None, None, np.ones(2), None, True, True)])
-    'x'
-    """
+def _names(rows: list[Row]) -> str:
+    """The names of factors, few to a line."""
     names = [_short(row.name) for row in rows]
     return "\n".join(", ".join(names[i : i + 3]) for i in range(0, len(names), 3))
 

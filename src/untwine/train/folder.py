@@ -7,6 +7,7 @@ import dataclasses
 import json
 import os
 import shlex
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,8 +27,8 @@ FINISHED = ("done", "diverged")
 
 
 @contextlib.contextmanager
-def locked(path: Path, name: str = ".lock") -> Iterator[None]:
-    """Hold a folder for this process; the system lets go of it however the process ends."""
+def locked(path: Path, name: str = ".lock", patience: float = 0.0) -> Iterator[None]:
+    """Hold a folder for this process; the system lets go of it however the process ends. Others are given time."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         file = (path / name).open("a+")
@@ -35,7 +36,7 @@ def locked(path: Path, name: str = ".lock") -> Iterator[None]:
         raise UntwineError(f"{path} cannot be written to: {error.strerror or error}; choose another folder") from None
     with file:
         try:
-            _lock(file.fileno())
+            _lock(file.fileno(), time.monotonic() + patience)
         except OSError:
             file.seek(0)
             owner = file.read().strip()
@@ -48,7 +49,17 @@ def locked(path: Path, name: str = ".lock") -> Iterator[None]:
         yield
 
 
-def _lock(descriptor: int) -> None:
+def _lock(descriptor: int, until: float) -> None:
+    while True:
+        try:
+            return _try_lock(descriptor)
+        except OSError:
+            if time.monotonic() >= until:
+                raise
+            time.sleep(0.05)
+
+
+def _try_lock(descriptor: int) -> None:
     try:
         import fcntl
     except ImportError:  # Windows
@@ -66,7 +77,7 @@ def read(path: Path) -> dict[str, Any]:
         raise UntwineError(f"{path} holds no run: there is no run.json in it")
     try:
         content = json.loads(file.read_text())
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         raise UntwineError(f"{file} cannot be read: {error}") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise UntwineError(f"{file} is not a run that untwine {__version__} can read")

@@ -17,8 +17,9 @@ from untwine.data.standard import standard
 from untwine.errors import UntwineError, refuse_unknown, unknown
 from untwine.methods import methods
 from untwine.methods.registry import DEFAULTS
-from untwine.model import networks
+from untwine.model import likelihoods, networks, posteriors, priors  # noqa: F401 - a spec names their parts
 from untwine.model.info import Info
+from untwine.objective import pairing  # noqa: F401 - likewise
 from untwine.objective.core import Objective
 from untwine.objective.penalties import watchable
 from untwine.objective.schedules import Schedule, schedule
