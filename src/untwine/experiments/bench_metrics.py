@@ -12,7 +12,7 @@ import numpy as np
 from untwine import metrics
 from untwine.data import FactorSpace
 from untwine.data.windows import around
-from untwine.errors import UntwineError
+from untwine.errors import UntwineError, refuse_unknown
 from untwine.experiments.results import write_rows
 from untwine.streams import np_uniform
 
@@ -46,10 +46,8 @@ def run(
 
     space = FactorSpace(tuple(f"factor{i}" for i in range(factors)), (values,) * factors, ("ordered",) * factors)
     tasks = _tasks(space, samples, latents)
-    for name in only:
-        if name.replace("-", "_") not in tasks:
-            raise UntwineError(f"unknown metric {name!r}; known: {', '.join(tasks)}")
     chosen = [name.replace("-", "_") for name in only] or list(tasks)
+    refuse_unknown("metric", chosen, tasks)
     with threadpool_limits(1):
         rows = [{"metric": name, "milliseconds": _best(tasks[name], repeats)} for name in chosen]
     if out is not None:

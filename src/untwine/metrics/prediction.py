@@ -148,11 +148,13 @@ def explicitness(
 def _probabilities(codes: np.ndarray, factor: np.ndarray, trained: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The values among the training samples, and the probability of each for all samples `[n, values]`."""
     from sklearn.linear_model import LogisticRegression
+    from threadpoolctl import threadpool_limits
 
     classes = np.unique(factor[trained])
     if len(classes) == 1:
         return classes, np.ones((len(codes), 1))
-    classifier = LogisticRegression(max_iter=1000).fit(codes[trained], factor[trained])
+    with threadpool_limits(1):  # threads that share so little only wait for each other
+        classifier = LogisticRegression(max_iter=1000).fit(codes[trained], factor[trained])
     return classes, classifier.predict_proba(codes)
 
 
