@@ -338,7 +338,7 @@ def test_samples_are_a_function_of_the_seed():
 def test_points_and_samples():
     q, prior = some(n=600), standard(3)
     score, few, many = (decomposition(q, prior, points=p, draws=s) for p, s in ((None, 1), (100, 1), (None, 30)))
-    assert score.settings == {"samples": 1, "points": 600, "seed": 0, "examples": 600}
+    assert score.settings == {"draws": 1, "points": 600, "seed": 0, "examples": 600}
     assert few.settings["points"] == 100 and not few.comparable(score)
     for name in ("mutual_information", *PARTS):
         errors = [one.details["standard_errors"][name] for one in (few, score, many)]
