@@ -7,7 +7,8 @@ from scipy import integrate, stats
 
 import untwine as uw
 from untwine.analysis import encodings
-from untwine.analysis.encodings import active_dimensions, density, magnitude_by_class
+from untwine.analysis.aggregate import density
+from untwine.analysis.encodings import active_dimensions, magnitude_by_class
 
 
 def posteriors(*shape: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from untwine.analysis import encodings
+from untwine.analysis import aggregate, encodings
 from untwine.errors import UntwineError, unknown
 from untwine.report import mosaic
 from untwine.report.mosaic import SMALL, WIDEST, Limits, Names, matching, short, texts, titled
@@ -195,7 +195,7 @@ def magnitudes(
 
 
 def density(
-    result: encodings.Density,
+    result: aggregate.Density,
     samples: ArrayLike | None = None,
     titles: Sequence[str] | None = None,
     across: int = 4,
@@ -208,7 +208,7 @@ def density(
     (`common`), or of each. `across` is the number of panels in a row. Both latents have one scale, unless the range
     of one is more than three times that of the other.
 
-    >>> [axes.get_ylabel() for axes in density(encodings.density(np.zeros((2, 5, 2)), np.ones((2, 5, 2)))).axes]
+    >>> [axes.get_ylabel() for axes in density(aggregate.density(np.zeros((2, 5, 2)), np.ones((2, 5, 2)))).axes]
     ['z1', '', 'density']
     """
     from matplotlib.figure import Figure
