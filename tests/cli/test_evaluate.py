@@ -81,3 +81,9 @@ def test_mistakes_are_said_in_a_line(runs, capsys: Captured, arguments, code, me
     assert main(["evaluate", *(runs[0] if arg == "RUN" else arg for arg in arguments)]) == code
     out, err = capsys.readouterr()
     assert message in err and err.count("\n") == 1 and (not out or "--rho" in arguments)
+
+
+def test_a_run_that_fails_does_not_lose_the_others(runs, capsys: Captured):
+    assert main(["evaluate", runs[0], "nowhere", "--metrics", "mig", "--points", "100"]) == 1
+    out, err = capsys.readouterr()
+    assert "mig" in out and "nowhere holds no run" in err

@@ -216,3 +216,25 @@ def test_under_other_priors_a_latents_kl_is_not_that_to_a_normal(tmp_path: Path)
     uw.fit(tiny(method, seeds=[0, 1], steps=3), tmp_path / "run")
     (found,) = evaluate.run(tmp_path / "run", ("udr",), **FAST)
     assert found["settings"]["kl"] == "from variances"
+
+
+def test_how_a_score_was_first_spelled_does_not_matter(runs: Path):
+    for name in ("jl1", "beta"):
+        (runs / name / scores.FILE).unlink(missing_ok=True)
+    evaluate.run(runs / "jl1", ("mig(bins=20)",), **FAST)
+    found = {name: evaluate.run(runs / name, ("mig",), **FAST) for name in ("jl1", "beta")}
+    (row,) = scores.comparisons(found)
+    assert row["metric"] == "mig" and row["t"] is not None
+
+
+def test_a_number_of_groups_is_kept_to(run: Path):
+    (found,) = evaluate.run(run, ("factor-vae-score(groups=30, size=16)",), **FAST | {"points": None})
+    assert (found["settings"]["groups"], found["settings"]["size"], found["asked"]["points"]) == (30, 16, 480)
+    (found,) = evaluate.run(run, ("local-beta-vae-score(groups=20)",), **FAST | {"points": None})
+    assert (found["settings"]["groups"], found["asked"]["points"]) == (20, 20 * 128)
+
+
+def test_the_reason_for_no_comparison_is_the_right_one(run: Path):
+    near, far = (evaluate.run(run, ("local-mig",), **FAST | {"rho": (rho,)}) for rho in (0.2, 0.4))
+    (row,) = scores.comparisons({"a": near, "b": far})
+    assert row["not_comparable"] == ["radius: 0.2 and 0.4"]

@@ -36,10 +36,9 @@ def gaussianised(codes: Float[np.ndarray, "n d"], prior: Distribution) -> Float[
         return ((z - base.loc) / base.scale).numpy()
     if isinstance(base, D.StudentT | D.Laplace):  # symmetric: the lower tail of -|z| keeps its digits
         standard = ((z - base.loc) / base.scale).numpy()
-        if isinstance(base, D.StudentT):
-            below = special.stdtr(np.broadcast_to(base.df.double().numpy(), standard.shape), -np.abs(standard))
-        else:
-            below = 0.5 * np.exp(-np.abs(standard))
+        if isinstance(base, D.Laplace):
+            return -np.sign(standard) * special.ndtri_exp(np.log(0.5) - np.abs(standard))
+        below = special.stdtr(np.broadcast_to(base.df.double().numpy(), standard.shape), -np.abs(standard))
         return -np.sign(standard) * special.ndtri(below)
     try:
         below = base.cdf(z).numpy()

@@ -57,6 +57,10 @@ def evaluate(args: list[str]) -> None:
         except evaluate.Partly as error:
             found[str(path)] = error.found
             failures.append(f"{path}: {error}")
+        except UntwineError as error:
+            if len(paths) == 1:
+                raise
+            failures.append(str(error) if str(path) in str(error) else f"{path}: {error}")
     compared = scores.comparisons(found) if given.compare else []
     if given.json:
         runs = {path: {"scores": entries, "summary": scores.summaries(entries)} for path, entries in found.items()}

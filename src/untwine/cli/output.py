@@ -25,8 +25,9 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: bool =
         made.add_column(column, justify="right" if numbers and i else "left", no_wrap=numbers or not i, min_width=least)
     for row in rows:
         made.add_row(*row)
-    # Nobody's terminal sets the width of a file.
-    Console(width=None if sys.stdout.isatty() else 140, markup=False, highlight=False).print(made)
+    # Nobody's terminal sets the width of a file. Numbers are never cut: a narrow terminal goes on in the next line.
+    width = 200 if numbers else None if sys.stdout.isatty() else 140
+    Console(width=width, markup=False, highlight=False).print(made, soft_wrap=numbers)
 
 
 def members(found: Mapping[str, Mapping[str, Any]], terms: Sequence[str] = ()) -> None:

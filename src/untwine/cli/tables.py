@@ -13,11 +13,10 @@ def scores(name: str, rows: Sequence[dict[str, Any]]) -> None:
     print(name)
     lines = []
     for row in rows:
-        spread = None if row["standard_error"] is None else 2 * row["standard_error"]
-        numbers = (row["mean"], spread, *(row["interval"] or (None, None)), *(row["bootstrap"] or (None, None)))
-        lines.append([_name(row), str(row["count"]), *map(_number, numbers)])
-    heads = ["metric", "models", "mean", "± 2 s.e.", "95% from", "to", "bootstrap from", "to"]
-    output.table(heads, lines, numbers=True)
+        error = "" if row["standard_error"] is None else f" ± {_number(2 * row['standard_error'])}"
+        intervals = [_interval(row["interval"]), _interval(row["bootstrap"])]
+        lines.append([_name(row), str(row["count"]), _number(row["mean"]) + error, *intervals])
+    output.table(["metric", "models", "mean ± 2 s.e.", "95%", "bootstrap 95%"], lines, numbers=True)
 
 
 def comparisons(rows: Sequence[dict[str, Any]]) -> None:
@@ -41,5 +40,9 @@ def _name(row: dict[str, Any]) -> str:
     return flags.hyphens(row["metric"]) + radius + own
 
 
+def _interval(ends: Sequence[float] | None) -> str:
+    return "-" if ends is None else f"{_number(ends[0])} to {_number(ends[1])}"
+
+
 def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2g}" if 0 < abs(value) < 1e-3 else f"{value:.4g}"
+    return "-" if value is None else f"{value:.3g}"

@@ -51,8 +51,9 @@ def run(
             raise Interrupted("interrupted; what was trained is kept: start the demo again to go on") from None
     settings = {"windows": windows, "points": points, "device": device}
     scored = {name: evaluate.run(folder(out, name), METRICS, **settings) for name in methods}
+    compared = scores.comparisons({name.replace("_", "-"): entries for name, entries in scored.items()})
     summary = {name: scores.summaries(entries) for name, entries in scored.items()}
-    return {"methods": outcome(out), "scores": summary, "comparisons": scores.comparisons(scored)}
+    return {"methods": outcome(out), "scores": summary, "comparisons": compared}
 
 
 def folder(out: str | Path, method: str) -> Path:

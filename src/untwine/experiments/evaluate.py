@@ -155,7 +155,11 @@ def run(
         entry = scores.entry(score, one.label, scorer.asked(one), members)
         scores.write(path, entry)
         held[scores.key(entry)] = entry
-    found = [scores.only(held[key], members) for key, one in keys.items() if scores.holds(held.get(key), members)]
+    found = [
+        scores.only(held[key], members) | {"label": one.label}  # as it is asked for now
+        for key, one in keys.items()
+        if scores.holds(held.get(key), members)
+    ]
     if failures:
         raise Partly(found, failures)
     return found

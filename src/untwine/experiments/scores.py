@@ -127,8 +127,11 @@ def comparisons(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[dict[st
     for (first, ours), (second, theirs) in combinations(runs.items(), 2):
         for one in ours:
             about = {"metric": one["label"], "radius": one["settings"].get("radius"), "first": first, "second": second}
-            same = [o for o in theirs if (o["label"], o["settings"].get("radius")) == (one["label"], about["radius"])]
-            other = next((o for o in same if o["settings"] == one["settings"]), None)
+            other = next((o for o in theirs if (o["metric"], o["settings"]) == (one["metric"], one["settings"])), None)
+            same = sorted(
+                (o for o in theirs if o["label"] == one["label"]),
+                key=lambda o: o["settings"].get("radius") != about["radius"],
+            )
             mixed = [k for entry in (one, other) if entry for k in {key for own in _groups(entry)[1:] for key in own}]
             if other is None or mixed:
                 why = differences(one["settings"], same[0]["settings"]) if same else ["it was not scored there"]

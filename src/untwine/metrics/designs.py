@@ -52,8 +52,20 @@ class Groups(Design):
     points: int = 15_000 * 64
     size: int = 64
 
+    @property
+    def states(self) -> int:
+        """How many states a group has."""
+        return self.size
+
+    def _groups(self, points: int) -> int:
+        if isinstance(self.size, bool) or not isinstance(self.size, int | np.integer) or self.size < 1:
+            raise UntwineError(f"the size of a group is {self.size!r}; it must be a whole number, 1 or more")
+        if points < self.states:
+            raise UntwineError(f"{points} points are too few: a group alone has {self.states}")
+        return points // self.states
+
     def draw(self, grid: FactorSpace, points: int, seed: int, step: int = 0) -> Int64[np.ndarray, "*samples k"]:
-        groups = _groups(points, self.size, 1)
+        groups = self._groups(points)
         states = grid.sample(groups * self.size, seed, step).reshape(groups, self.size, len(grid))
         fixed = chosen(grid, groups, seed, step)
         rows = np.arange(groups)
@@ -62,7 +74,7 @@ class Groups(Design):
 
 
 @dataclass(frozen=True)
-class Pairs(Design):
+class Pairs(Groups):
     """`[groups, size, 2, k]`: the two states of a pair agree in one factor, the same for all pairs of a group.
 
     What BetaVAE's score is made of (Higgins et al. 2017): every pair has its own value of that factor.
@@ -74,10 +86,13 @@ class Pairs(Design):
     """
 
     points: int = 15_000 * 64 * 2
-    size: int = 64
+
+    @property
+    def states(self) -> int:
+        return 2 * self.size
 
     def draw(self, grid: FactorSpace, points: int, seed: int, step: int = 0) -> Int64[np.ndarray, "*samples k"]:
-        groups = _groups(points, self.size, 2)
+        groups = self._groups(points)
         states = grid.sample(groups * self.size * 2, seed, step).reshape(groups, self.size, 2, len(grid))
         fixed = chosen(grid, groups, seed, step)
         rows = np.arange(groups)
@@ -91,11 +106,3 @@ def chosen(grid: FactorSpace, groups: int, seed: int, step: int) -> Int64[np.nda
     if not len(movable):
         raise UntwineError("every factor has a single value: there is none to hold")
     return movable[(np_uniform(seed, "held factor", groups, step) * len(movable)).astype(np.int64)]
-
-
-def _groups(points: int, size: int, each: int) -> int:
-    if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
-        raise UntwineError(f"the size of a group is {size!r}; it must be a whole number, 1 or more")
-    if points < size * each:
-        raise UntwineError(f"{points} points are too few: a group alone has {size * each}")
-    return points // (size * each)

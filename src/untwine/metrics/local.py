@@ -13,7 +13,7 @@ import numpy as np
 from untwine.data.dataset import Dataset
 from untwine.data.windows import Window, around, whole
 from untwine.errors import UntwineError, refuse_unknown
-from untwine.metrics.designs import Design
+from untwine.metrics.designs import Design, Groups
 from untwine.metrics.encoder import Encode, Encoder
 from untwine.metrics.score import Metric, Score, metrics
 
@@ -61,6 +61,8 @@ def bind(metric: Any, points: int | None = None, local: bool = False, **argument
     refuse_unknown(f"argument of metric {found.__name__!r}:", arguments, found.options)
     own = {field.name for field in dataclasses.fields(found.design)} & arguments.keys()  # the size of groups, say
     design = dataclasses.replace(found.design, **{name: arguments[name] for name in own})
+    if "groups" in arguments and isinstance(design, Groups):
+        points = arguments["groups"] * design.states
     points = design.points if points is None else points
     if isinstance(points, bool) or not isinstance(points, int | np.integer) or points < 2:
         raise UntwineError(f"points must be a whole number, 2 or more, not {points!r}")
