@@ -238,3 +238,14 @@ def test_the_reason_for_no_comparison_is_the_right_one(run: Path):
     near, far = (evaluate.run(run, ("local-mig",), **FAST | {"rho": (rho,)}) for rho in (0.2, 0.4))
     (row,) = scores.comparisons({"a": near, "b": far})
     assert row["not_comparable"] == ["radius: 0.2 and 0.4"]
+
+
+def test_radii_and_designs_share_what_is_encoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    data = uw.datasets.synthetic_linear(samples=100, levels=12)  # 144 states
+    uw.fit(tiny(dataset=data, steps=2), tmp_path / "run")
+    encoded: list[int] = []
+    encode = Source.encode
+    monkeypatch.setattr(Source, "encode", lambda self, x: encoded.append(len(x)) or encode(self, x))
+    names = ("mig", "local-mig", "local-modularity", "factor-vae-score(groups=20)")
+    evaluate.run(tmp_path / "run", names, **FAST | {"rho": (0.2, 0.5)})
+    assert 0 < sum(encoded) <= 144

@@ -181,6 +181,7 @@ class Scorer:
 
     def __init__(self, source: Source, windows: int, points: int | None, progress: bool | None):
         self.source, self.windows, self.points, self.progress = source, windows, points, progress
+        self.encoder = Encoder(source.encode, source.dataset)  # one for all: radii and designs may share states
 
     def asked(self, one: Request) -> dict[str, Any]:
         """Everything that a request's result depends on, besides the model."""
@@ -224,7 +225,7 @@ class Scorer:
         chosen: list[Window] = []
         try:
             with counter(names, (1 if radius is None else self.windows) * first.points, self.progress) as count:
-                encoder = Encoder(self.source.encode, self.source.dataset, count)
+                encoder, self.encoder.on_images = self.encoder, count
                 chosen = [whole(encoder.space)] if radius is None else windows_of(encoder, radius, self.windows, seed)
                 for sample in drawn(chosen, first.design, first.points, encoder, seed):
                     for i in found.keys() - failed.keys():

@@ -10,7 +10,7 @@ True
 from __future__ import annotations
 
 from untwine.metrics import designs, statistics
-from untwine.metrics.alignment import delta_kl, dto
+from untwine.metrics.alignment import active_latents, delta_kl, dto
 from untwine.metrics.dci import dci
 from untwine.metrics.decomposition import decomposition, estimator_bias
 from untwine.metrics.encoder import Encoder
@@ -29,6 +29,7 @@ __all__ = [
     "Encoder",
     "Metric",
     "Score",
+    "active_latents",
     "beta_vae_score",
     "dci",
     "decomposition",
