@@ -6,7 +6,7 @@ import torch
 from scipy import integrate, stats
 
 import untwine as uw
-from untwine.analysis import encodings
+from untwine.analysis import aggregate
 from untwine.analysis.aggregate import density
 from untwine.analysis.encodings import active_dimensions, magnitude_by_class
 
@@ -71,7 +71,7 @@ def cells(axis: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("latents", [(0, 1), (2, 0)])
 @pytest.mark.parametrize("chunk", [2**18, 700])
 def test_density_is_the_mean_over_cells(latents: tuple[int, int], chunk: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(encodings, "_CHUNK", chunk)
+    monkeypatch.setattr(aggregate, "_CHUNK", chunk)
     means, variances = posteriors(12, 3)
     variances[:4] /= 1e4
     found = density(means, variances, latents, bounds=((-2, 1), (-1, 2)), points=17)
@@ -130,7 +130,7 @@ def test_means_over_small_cells_are_the_density():
 def test_density_of_covariances_is_the_mixture_of_marginals(
     latents: tuple[int, int], chunk: int, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(encodings, "_CHUNK", chunk)
+    monkeypatch.setattr(aggregate, "_CHUNK", chunk)
     means, whole = posteriors(12, 3)[0], covariances(12, 3)
     found = density(means, whole, latents, bounds=((-2, 1), (-1, 2)), points=17)
     chosen = list(latents)
