@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy.typing import ArrayLike
 
-from untwine.analysis.encodings import Whole, checked, plain
+from untwine.analysis.encodings import Whole, checked
+from untwine.checks import as_array
 from untwine.errors import UntwineError
 
 
@@ -81,7 +82,7 @@ def jacobian_columns(
     >>> columns.tolist(), order.tolist(), norms.tolist()
     ([[3.0, 4.0], [0.0, 2.0]], [1, 2], [5.0, 2.0])
     """
-    array = plain(jacobians)
+    array = as_array(jacobians)
     if isinstance(dimensions, bool) or not isinstance(dimensions, int | np.integer) or dimensions < 1:
         raise UntwineError(f"dimensions is how many an output has, 1 or more, not {dimensions!r}")
     if array.ndim < dimensions + 1 or not np.issubdtype(array.dtype, np.floating):

@@ -16,7 +16,8 @@ from jaxtyping import Float64, Int64, Shaped
 
 from untwine.analysis.encodings import checked, diagonal
 from untwine.analysis.losses import Perceived, of_one_model, perceived
-from untwine.analysis.states import States, Track, check_dataset, no_pairs, on_states, tracked, whole
+from untwine.analysis.states import States, Track, check_dataset, no_pairs, on_states, tracked
+from untwine.checks import whole
 from untwine.errors import UntwineError
 
 __all__ = ["Distance", "distance_matrices", "ground_truth", "latent", "perceived", "posterior_kl", "reconstruction"]

@@ -9,14 +9,10 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy.typing import ArrayLike
 
+from untwine.checks import as_array, finite
 from untwine.errors import UntwineError
 
 Whole = int | np.integer
-
-
-def plain(value: Any) -> np.ndarray:
-    """An array of an array, a list, or a tensor wherever it is."""
-    return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
 
 
 def checked(value: Any, name: str, least: int = 1) -> Float64[np.ndarray, "*shape"]:
@@ -25,15 +21,12 @@ def checked(value: Any, name: str, least: int = 1) -> Float64[np.ndarray, "*shap
     >>> checked([[1, 2]], "codes").dtype.name
     'float64'
     """
-    array = plain(value)
+    array = as_array(value)
     if not (np.issubdtype(array.dtype, np.number) or array.dtype == bool) or np.iscomplexobj(array):
         raise UntwineError(f"{name} are {array.dtype}; they must be numbers")
     if array.ndim < least or 0 in array.shape:
         raise UntwineError(f"{name} have shape {list(array.shape)}; they need {least} dimensions or more, none empty")
-    if not np.isfinite(array).all():
-        first = np.argwhere(~np.isfinite(array))[0].tolist()
-        raise UntwineError(f"{name} hold a NaN or an infinity, first at {first}; did the model diverge?")
-    return array.astype(np.float64)
+    return finite(array, name)
 
 
 def diagonal(
@@ -66,7 +59,7 @@ def magnitude_by_class(codes: ArrayLike, labels: ArrayLike, absolute: bool = Tru
     >>> found.classes.tolist(), found.counts.tolist(), found.values.tolist()
     (['dress', 'shirt'], [1, 2], [[0.0, 3.0], [1.0, 0.0]])
     """
-    array, label = checked(codes, "codes", 2), plain(labels)
+    array, label = checked(codes, "codes", 2), as_array(labels)
     if label.shape != array.shape[-2:-1]:
         raise UntwineError(
             f"labels have shape {list(label.shape)} for codes {list(array.shape)}; they must be [{array.shape[-2]}]"

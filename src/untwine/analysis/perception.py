@@ -14,7 +14,8 @@ from jaxtyping import Float64, Int64
 from untwine import naming
 from untwine.analysis.distances import distance_matrices
 from untwine.analysis.losses import CHUNK, OfMeans, perceived
-from untwine.analysis.states import Grid, Pairs, States, Track, check_dataset, no_pairs, on_states, tracked, whole
+from untwine.analysis.states import Grid, Pairs, States, Track, check_dataset, no_pairs, on_states, tracked
+from untwine.checks import whole
 from untwine.data.dataset import Dataset
 from untwine.errors import UntwineError
 from untwine.model.likelihoods import NAMED, Likelihood, Overlap

@@ -226,11 +226,6 @@ def check_dataset(dataset: Any) -> Dataset:
     return dataset
 
 
-def whole(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value < 2**63:
-        raise UntwineError(f"{name} must be a whole number, {least} or more, not {value!r}")
-
-
 def tracked(progress: Track | None, items: Any, what: str) -> Iterable[Any]:
     return items if progress is None else progress(items, what, len(items))
 

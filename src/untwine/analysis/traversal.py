@@ -14,7 +14,8 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy.typing import ArrayLike
 
-from untwine.analysis.encodings import Whole, checked, diagonal, plain
+from untwine.analysis.encodings import Whole, checked, diagonal
+from untwine.checks import as_array
 from untwine.errors import UntwineError
 
 # Codes `[n, d]`, or `[members, n, d]` of several models, to images `[n, *shape]` or `[members, n, *shape]`.
@@ -206,10 +207,10 @@ def decoded(decode: Decode, codes: ArrayLike, pack: bool = False) -> np.ndarray:
     cells = array.shape[int(pack) : -1]
     count = math.prod(cells)
     flat = array.reshape(*array.shape[: int(pack)], count, array.shape[-1])
-    images = plain(decode(flat))
+    images = as_array(decode(flat))
     axes = [axis for axis in (0, 1) if images.ndim > axis and images.shape[axis] == count and axis >= pack]
     if len(axes) == 2:  # as many members as codes, or as many channels: the dimension of codes is the one that grows
-        more = plain(decode(np.concatenate((flat, flat[:1]))))
+        more = as_array(decode(np.concatenate((flat, flat[:1]))))
         axes = [axis for axis in axes if more.shape[axis] == count + 1]
     if len(axes) != 1:
         raise UntwineError(
@@ -231,7 +232,7 @@ def traverse(
     >>> images.shape, images[1, 0, 1].tolist()
     ((2, 3, 2, 4), [-2.0, -2.0, -2.0, -2.0])
     """
-    return decoded(decode, grid(code, ranges, steps, latents), pack=plain(ranges).ndim == 3)
+    return decoded(decode, grid(code, ranges, steps, latents), pack=as_array(ranges).ndim == 3)
 
 
 def _latents(value: ArrayLike, count: int) -> Int64[np.ndarray, "*shape"]:

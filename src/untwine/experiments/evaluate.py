@@ -16,6 +16,7 @@ from untwine.data.windows import Window, whole
 from untwine.errors import UntwineError
 from untwine.experiments import results, scores
 from untwine.experiments.sources import Source
+from untwine.metrics.designs import Design
 from untwine.metrics.encoder import Encoder
 from untwine.metrics.local import Bound, averaged, bind, described, drawn, windows_of
 from untwine.train.ensemble import load
@@ -200,12 +201,13 @@ class Scorer:
 
     def scores(self, asked: Sequence[Request]) -> Iterator[tuple[Request, metrics.Score | UntwineError]]:
         """The requests with their scores, or with what went wrong, as soon as they are known."""
-        paired = [one for one in asked if one.metric.takes == PAIRED]
-        samples = {(one.radius, self._bound(one).design, self._bound(one).points): None for one in paired}
-        for radius, design, points in samples:
-            key = (radius, design, points)
-            those = [o for o in paired if (o.radius, self._bound(o).design, self._bound(o).points) == key]
-            yield from self._on_samples(those, self._bound(those[0]), radius)
+        samples: dict[Any, list[tuple[Request, Bound]]] = {}
+        for one in asked:
+            if one.metric.takes == PAIRED:
+                bound = self._bound(one)
+                samples.setdefault((one.radius, bound.design, bound.points), []).append((one, bound))
+        for (radius, design, points), those in samples.items():
+            yield from self._on_samples(those, radius, design, points)
         for one in asked:
             if one.metric.takes != PAIRED:
                 try:
@@ -214,28 +216,28 @@ class Scorer:
                     yield one, error
 
     def _on_samples(
-        self, those: list[Request], first: Bound, radius: float | None
+        self, those: list[tuple[Request, Bound]], radius: float | None, design: Design, points: int
     ) -> Iterator[tuple[Request, metrics.Score | UntwineError]]:
         """Metrics of one design: all see the same samples, and one that fails does not stop the others."""
-        names = ", ".join(one.label for one in those) + ("" if radius is None else f", radius {radius:g}")
+        names = ", ".join(one.label for one, _ in those) + ("" if radius is None else f", radius {radius:g}")
         rules = {"freeze_below": None, "wrap": False}
-        seed = self.source.seed
+        seed, encoder = self.source.seed, self.encoder
         found: dict[int, list[metrics.Score]] = {i: [] for i in range(len(those))}
         failed: dict[int, UntwineError] = {}
         chosen: list[Window] = []
         try:
-            with counter(names, (1 if radius is None else self.windows) * first.points, self.progress) as count:
-                encoder, self.encoder.on_images = self.encoder, count
+            with counter(names, (1 if radius is None else self.windows) * points, self.progress) as count:
+                encoder.on_images = count
                 chosen = [whole(encoder.space)] if radius is None else windows_of(encoder, radius, self.windows, seed)
-                for sample in drawn(chosen, first.design, first.points, encoder, seed):
+                for sample in drawn(chosen, design, points, encoder, seed):
                     for i in found.keys() - failed.keys():
                         try:
-                            found[i].append(self._bound(those[i])(sample, seed))
+                            found[i].append(those[i][1](sample, seed))
                         except UntwineError as error:
                             failed[i] = error
         except UntwineError as error:  # there is no such sample
             failed = dict.fromkeys(found, error)
-        for i, one in enumerate(those):
+        for i, (one, _) in enumerate(those):
             if i in failed:
                 yield one, failed[i]
             else:
@@ -243,8 +245,7 @@ class Scorer:
                 yield one, self._described(one, score)
 
     def _of_model(self, one: Request) -> metrics.Score:
-        known = {"kl": self.source.kl, "seed": self.source.seed}
-        told = {name: value for name, value in known.items() if name in one.metric.options}
+        told = one.metric.told(kl=self.source.kl, seed=self.source.seed)
         return one.metric(*(getattr(self.source, name) for name in one.metric.takes), **told | one.arguments)
 
     def _bound(self, one: Request) -> Bound:

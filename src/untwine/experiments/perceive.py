@@ -81,7 +81,7 @@ def check(dataset: Dataset, likelihood: str, pairs: int, traversals: int, seed: 
     """Refuse at once what would fail later: a loss that does not suit the data, or no folder to write into."""
     from untwine.analysis.distances import perceived
     from untwine.analysis.perception import FEWEST
-    from untwine.analysis.states import whole
+    from untwine.checks import whole
 
     for name, value, least in (("pairs", pairs, FEWEST), ("traversals", traversals, 1), ("seed", seed, 0)):
         whole(name, value, least)

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64, Int64, Num
+from jaxtyping import Bool, Float64, Int64, Num
 
+from untwine.checks import as_array, finite
 from untwine.errors import UntwineError
 
 
@@ -32,22 +33,6 @@ class Given:
         return {**options, "kinds": tuple(kind for kind, keep in zip(kinds, self.kept, strict=True) if keep)}
 
 
-def as_array(value: Any) -> np.ndarray:
-    """An array of what may be a tensor, on any device and of any precision.
-
-    >>> import torch
-    >>> as_array(torch.ones(2, dtype=torch.bfloat16, requires_grad=True)).dtype
-    dtype('float32')
-    """
-    if hasattr(value, "detach"):
-        value = value.detach().cpu()
-        value = value.float() if value.is_floating_point() and value.element_size() < 4 else value
-    try:
-        return np.asarray(value)
-    except ValueError as error:  # rows of different lengths
-        raise UntwineError(f"this is no array of numbers: {error}") from None
-
-
 # How many dimensions one model's array has. Jacobians are [n, latent, outputs] or [n, latent, channels, y, x].
 _DIMENSIONS = {"codes": (2,), "means": (2,), "variances": (2,), "jacobians": (3, 5)}
 _SHAPES = {"codes": "[n, d]", "means": "[n, d]", "variances": "[n, d]", "jacobians": "[n, latent, outputs]"}
@@ -68,7 +53,7 @@ def given(arrays: Mapping[str, Any], continuous: bool, metric: str) -> Given:
     shared: dict[str, np.ndarray] = {}
     if "factors" in arrays:
         factors = _factors(arrays["factors"], continuous, metric)
-        kept = _varying(factors)
+        kept = varying(factors)
         details["constant_factors"] = np.flatnonzero(~kept).tolist()
         if not kept.any():
             raise UntwineError(f"{metric}: every factor is constant in this sample, so there is nothing to score")
@@ -127,10 +112,15 @@ def dead_codes(codes: Float64[np.ndarray, "*samples d"]) -> Int64[np.ndarray, " 
     >>> dead_codes(np.array([[0.0, 1.0], [1.0, 1.0]])).tolist()
     [1]
     """
-    return np.flatnonzero(~_varying(codes))
+    return np.flatnonzero(~varying(codes))
 
 
-def _varying(array: np.ndarray) -> np.ndarray:
+def varying(array: Num[np.ndarray, "*samples d"]) -> Bool[np.ndarray, " d"]:
+    """Which columns vary over the samples.
+
+    >>> varying(np.array([[0.0, 1.0], [1.0, 1.0]])).tolist()
+    [True, False]
+    """
     flat = array.reshape(-1, array.shape[-1])
     return (flat != flat[:1]).any(0)
 
@@ -150,7 +140,7 @@ def _factors(value: Any, continuous: bool, metric: str) -> Num[np.ndarray, "*sam
             f"{metric}: factors are {array.dtype}, but it needs whole numbers (the index of each value): use the "
             "grid's indices, bin the factors yourself, or choose a metric for continuous factors such as knn_score"
         )
-    return _finite(array.astype(np.float64), "factors", metric)
+    return finite(array, f"{metric}: factors")
 
 
 def _array(name: str, value: Any, factors: np.ndarray | None, metric: str) -> tuple[np.ndarray, bool]:
@@ -176,11 +166,4 @@ def _array(name: str, value: Any, factors: np.ndarray | None, metric: str) -> tu
         )
     if 0 in array.shape:
         raise UntwineError(f"{metric}: {name} of shape {list(array.shape)} are empty")
-    return _finite(array.astype(np.float64), name, metric), pack
-
-
-def _finite(array: np.ndarray, name: str, metric: str) -> np.ndarray:
-    if not np.isfinite(array).all():
-        first = np.argwhere(~np.isfinite(array))[0].tolist()
-        raise UntwineError(f"{metric}: {name} hold a NaN or an infinity, first at {first}; did the model diverge?")
-    return array
+    return finite(array, f"{metric}: {name}"), pack

@@ -12,7 +12,7 @@ from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from untwine.errors import UntwineError
+from untwine.checks import whole
 from untwine.metrics.aggregate import check, dtype, log_aggregate, log_marginals, log_prob, mapped, rows, sampled
 from untwine.metrics.score import Outcome, metric
 
@@ -56,8 +56,8 @@ def decomposition(posterior: Any, prior: Any, draws: int = 1, points: int | None
     check(posterior, prior)
     n, latents = posterior.mean.shape
     size = min(n, POINTS) if points is None else points
-    _whole("draws", draws, 1)
-    _whole("points", size, 2, n)
+    whole("draws", draws, 1)
+    whole("points", size, 2, n, " (the examples)")
     seeds = torch.tensor([seed], device=posterior.mean.device)
     with torch.no_grad():
         q = mapped(posterior, lambda tensor: tensor.double())
@@ -118,9 +118,9 @@ def estimator_bias(
 
     check(posterior, prior)
     n, latents = posterior.mean.shape
-    _whole("repeats", repeats, 2)
+    whole("repeats", repeats, 2)
     for size in batch_sizes:
-        _whole("a batch size", size, 2, n)
+        whole("a batch size", size, 2, n, " (the examples)")
     penalties = {
         "total_correlation(weighted)": total_correlation("weighted"),
         "total_correlation(stratified)": total_correlation("stratified"),
@@ -187,9 +187,3 @@ def _batch(posterior: Q, prior: Distribution, size: int, seed: int, step: int) -
 def _mean(values: Tensor) -> tuple[float, float]:
     """The mean and its standard error."""
     return float(values.mean()), float(values.std()) / math.sqrt(len(values))
-
-
-def _whole(name: str, value: Any, least: int, most: int | None = None) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least or (most is not None and value > most):
-        bounds = f"{least} or more" if most is None else f"from {least} to {most:,} (the examples)"
-        raise UntwineError(f"{name} must be a whole number, {bounds}, not {value!r}")

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32, Int64
 
+from untwine.checks import as_array
 from untwine.data.dataset import Dataset
 from untwine.data.factors import FactorSpace
 from untwine.errors import UntwineError
-from untwine.metrics.arrays import as_array
 
 # Images `[n, *shape]` to codes `[n, d]`, or `[members, n, d]` of several models: arrays or tensors.
 Encode = Callable[[np.ndarray], Any]

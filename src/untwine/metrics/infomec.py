@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float64, Int64
 
+from untwine.checks import whole
 from untwine.errors import UntwineError, unknown
 from untwine.metrics.arrays import dead_codes
 from untwine.metrics.information import entropy, labels, mutual_information
 from untwine.metrics.score import Outcome, metric
+from untwine.metrics.split import ordered
 
 ESTIMATORS = ("knn", "histogram")
 
@@ -177,12 +179,11 @@ def infomec(
     if estimator not in ESTIMATORS:
         raise unknown("estimator of infomec", str(estimator), ESTIMATORS)
     for name, number in (("neighbours", neighbours), ("iterations", iterations)):
-        if number < 1:
-            raise UntwineError(f"infomec: {name} must be a whole number, 1 or more, not {number!r}")
+        whole(f"infomec: {name}", number, 1)
     if not 0 <= inactive < 1:
         raise UntwineError(f"infomec: inactive is a fraction of the largest range, 0 or more and below 1: {inactive!r}")
     # Sums depend on the order of their terms in the last bit, and 100 iterations make more of it.
-    order = np.lexsort((*codes.T[::-1], *factors.T[::-1]))
+    order = ordered(codes, factors)
     codes, factors = codes[order], factors[order]
     values, sizes = labels(factors)
     of_factors = np.array([float(entropy(np.bincount(v, minlength=s))) for v, s in zip(values.T, sizes, strict=True)])

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from untwine import checks
 from untwine.data.dataset import Dataset
 from untwine.data.windows import Window, around, whole
 from untwine.errors import UntwineError, refuse_unknown
@@ -29,8 +30,7 @@ class Bound:
 
     def __call__(self, sample: Sample, seed: int) -> Score:
         """The score of a sample. What the metric does not say itself, its kinds of factors and its seed, it is told."""
-        known = {"kinds": sample.window.space.kinds, "seed": seed}
-        told = {name: value for name, value in known.items() if name in self.metric.options}
+        told = self.metric.told(kinds=sample.window.space.kinds, seed=seed)
         return self.metric(sample.codes, sample.factors, **told | self.arguments)
 
 
@@ -64,8 +64,7 @@ def bind(metric: Any, points: int | None = None, local: bool = False, **argument
     if "groups" in arguments and isinstance(design, Groups):
         points = arguments["groups"] * design.states
     points = design.points if points is None else points
-    if isinstance(points, bool) or not isinstance(points, int | np.integer) or points < 2:
-        raise UntwineError(f"points must be a whole number, 2 or more, not {points!r}")
+    checks.whole("points", points, 2)
     return Bound(found, (found.local if local else {}) | arguments, int(points), design)
 
 
@@ -139,8 +138,7 @@ def local(
 
 def windows_of(encoder: Encoder, radius: float, samples: int, seed: int, **rules: Any) -> list[Window]:
     """The windows of a seed."""
-    if isinstance(samples, bool) or not isinstance(samples, int | np.integer) or samples < 1:
-        raise UntwineError(f"samples must be a whole number of windows, 1 or more, not {samples!r}")
+    checks.whole("samples (windows)", samples, 1)
     return [around(encoder.space, radius, seed, step, **rules) for step in range(samples)]
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64, Num
+from jaxtyping import Float64, Int64, Num
 
 from untwine.data.factors import KINDS
 from untwine.errors import UntwineError, unknown
 from untwine.metrics import svm
+from untwine.metrics.arrays import varying
 from untwine.metrics.information import labels
 from untwine.metrics.score import Outcome, metric
 from untwine.metrics.split import split
@@ -24,10 +25,6 @@ def gaps(performance: Float64[np.ndarray, "d k"], constant: Float64[np.ndarray, 
     rivals = performance if len(performance) > 1 else np.vstack([performance, constant])
     ordered = np.sort(rivals, axis=0)
     return ordered[-1] - ordered[-2]
-
-
-def _varying(codes: Float64[np.ndarray, "n d"]) -> Bool[np.ndarray, " d"]:
-    return np.ptp(codes, axis=0) > 0
 
 
 @metric(continuous=True)
@@ -77,13 +74,13 @@ def r_squared(codes: Float64[np.ndarray, "n d"], factors: Num[np.ndarray, "n k"]
     >>> r_squared(np.array([[0.0, 3.0], [1.0, 3.0], [2.0, 3.0]]), np.array([[0], [-2], [-4]])).round(6).tolist()
     [[1.0], [0.0]]
     """
-    varying = _varying(codes)
+    live = varying(codes)
     found = np.zeros((codes.shape[1], factors.shape[1]))
-    if varying.any():
-        both = np.hstack([codes[:, varying], factors])
+    if live.any():
+        both = np.hstack([codes[:, live], factors])
         both /= np.abs(both).max(0)  # squares of tiny numbers would vanish
-        count = int(varying.sum())
-        found[varying] = np.corrcoef(both, rowvar=False)[:count, count:] ** 2
+        count = int(live.sum())
+        found[live] = np.corrcoef(both, rowvar=False)[:count, count:] ** 2
     return found
 
 
@@ -91,7 +88,7 @@ def _accuracies(codes: np.ndarray, factors: np.ndarray, test: float, C: float, s
     values, sizes = labels(factors)
     trained, tested = split(codes, factors, test, seed)
     found = np.zeros((codes.shape[1], len(sizes)))
-    for j in np.flatnonzero(_varying(codes[trained])):
+    for j in np.flatnonzero(varying(codes[trained])):
         machines = svm.train(codes[trained, j], values[trained], sizes, C)
         found[j] = (machines(codes[tested, j]) == values[tested]).mean(0)
     return found
@@ -122,7 +119,7 @@ def explicitness(
     (1.0, 1.0)
     """
     trained, tested = split(codes, factors, test, seed)
-    spread = np.where(_varying(codes[trained]), codes[trained].std(0), 0.0)
+    spread = np.where(varying(codes[trained]), codes[trained].std(0), 0.0)
     standardised = np.where(spread > 0, (codes - codes[trained].mean(0)) / np.where(spread > 0, spread, 1.0), 0.0)
     train_areas, test_areas, left_out = [], [], []
     for i, factor in enumerate(factors.T):
@@ -223,8 +220,8 @@ def knn_score(
     trained, tested = split(codes, factors, test, seed)
     if not 1 <= k <= len(trained):
         raise UntwineError(f"k must be a number of neighbours from 1 to the {len(trained)} training samples, not {k}")
-    varying = _varying(codes[trained])
-    near = [trained[nearest(codes[trained, j], codes[tested, j], k)] for j in np.flatnonzero(varying)]
+    live = varying(codes[trained])
+    near = [trained[nearest(codes[trained, j], codes[tested, j], k)] for j in np.flatnonzero(live)]
     performance = np.empty((codes.shape[1], len(given)))
     constant, normaliser = np.empty(len(given)), np.empty(len(given))
     for i, (factor, kind) in enumerate(zip(factors.T, given, strict=True)):
@@ -237,7 +234,7 @@ def knn_score(
             constant[i], normaliser[i] = 0.0, factor.std()
             errors = [np.mean((factor[rows].mean(1) - factor[tested]) ** 2) for rows in near]
             found = [float(normaliser[i] - np.sqrt(error)) for error in errors]
-        performance[~varying, i], performance[varying, i] = constant[i], found
+        performance[~live, i], performance[live, i] = constant[i], found
     by_factor = gaps(performance, constant) / normaliser
     return float(by_factor.mean()), {"performance": performance, "normaliser": normaliser, "gaps": by_factor}
 

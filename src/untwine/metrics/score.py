@@ -98,6 +98,10 @@ class Metric(Generic[P]):
         hints = typing.get_type_hints(self.__wrapped__)
         return {name: hints.get(name, Any) for name in self.options}
 
+    def told(self, **known: Any) -> dict[str, Any]:
+        """Those of the things known of a model or its data that are options of this metric."""
+        return {name: value for name, value in known.items() if name in self.options}
+
     def __repr__(self) -> str:
         return f"<metric {self.__name__}({', '.join(self.takes)})>"
 

@@ -9,6 +9,11 @@ from untwine.errors import UntwineError
 from untwine.streams import np_uniform
 
 
+def ordered(codes: Float64[np.ndarray, "n d"], factors: Num[np.ndarray, "n k"]) -> Int64[np.ndarray, " n"]:
+    """The rows in an order of their own, by factors and then codes, whatever the one in which they came."""
+    return np.lexsort((*codes.T[::-1], *factors.T[::-1]))
+
+
 def split(
     codes: Float64[np.ndarray, "n d"], factors: Num[np.ndarray, "n k"], test: float, seed: int = 0
 ) -> tuple[Int64[np.ndarray, " train"], Int64[np.ndarray, " test"]]:
@@ -29,6 +34,5 @@ def split(
     count = round(test * n)
     if min(count, n - count) < 1:
         raise UntwineError(f"{n} samples cannot be split into {1 - test:g} and {test:g}: one part would be empty")
-    order = np.lexsort((*codes.T[::-1], *factors.T[::-1]))
-    shuffled = order[np.argsort(np_uniform(seed, "split", n), kind="stable")]
+    shuffled = ordered(codes, factors)[np.argsort(np_uniform(seed, "split", n), kind="stable")]
     return shuffled[count:], shuffled[:count]

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 from untwine.errors import UntwineError, unknown
+from untwine.metrics.arrays import varying
 from untwine.metrics.score import metric
 
 METHODS = ("spearman", "lasso")
@@ -56,8 +57,7 @@ def udr(
     sizes = [one.shape[1] for one in codes]
     starts = np.cumsum([0, *sizes[:-1]])
     whole = np.concatenate(codes, 1)
-    varies = (whole != whole[:1]).any(0)
-    used = varies & (_kl(whole.var(0), kl, sizes) > informative)
+    used = varying(whole) & (_kl(whole.var(0), kl, sizes) > informative)
     similarity = correlations(whole, used, ranks=method == "spearman")
     if method == "lasso":
         own = [slice(start, start + size) for start, size in zip(starts, sizes, strict=True)]

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from untwine.analysis import aggregate, encodings
+from untwine.checks import as_array
 from untwine.errors import UntwineError, unknown
 from untwine.report import mosaic
 from untwine.report.mosaic import SMALL, WIDEST, Limits, Names, matching, short, texts, titled
@@ -96,7 +97,7 @@ def columns(
     >>> [text.get_text() for text in figure.axes[0].texts]
     ['', 'z5 ‖·‖ 120', 'z3 ‖·‖ 2.0']
     """
-    whole, signed = encodings.plain(image), encodings.plain(jacobian_columns)
+    whole, signed = as_array(image), as_array(jacobian_columns)
     if signed.shape[1:] == whole.shape:
         whole, signed = whole[None], signed[None]
     if signed.shape[:1] + signed.shape[2:] != whole.shape:
@@ -275,7 +276,7 @@ def scores(values: Mapping[str, ArrayLike], label: str = "score", errors: float 
     means: dict[str, Any] = dict(fmt="D", color=ORANGE, markersize=4, capsize=2.5, linewidth=1.3, zorder=3)
     names = []
     for place, (name, given) in enumerate(values.items()):
-        every = np.atleast_1d(encodings.plain(given)).astype(np.float64).ravel()
+        every = np.atleast_1d(as_array(given)).astype(np.float64).ravel()
         finite = every[np.isfinite(every)]
         names.append(name + (f"\n({len(every) - len(finite)} left out)" if len(finite) < len(every) else ""))
         if not len(finite):

@@ -10,6 +10,7 @@ from jaxtyping import Float64
 from numpy.typing import ArrayLike
 
 from untwine.analysis import encodings
+from untwine.checks import as_array
 from untwine.errors import UntwineError, unknown
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def tiles(value: ArrayLike, name: str) -> Float64[np.ndarray, "rows columns chan
     >>> tiles(np.full((2, 3, 8, 8), 255, np.uint8), "images")[1, 2].max().tolist()
     1.0
     """
-    array = encodings.plain(value)
+    array = as_array(value)
     if array.dtype == np.uint8:
         array = array / 255
     found = encodings.checked(array, name, 4)
@@ -184,7 +185,7 @@ def matching(value: ArrayLike, shape: tuple[int, ...], what: str) -> Float64[np.
 
 def whole(value: ArrayLike, what: str) -> np.ndarray:
     """Numbers that count something."""
-    array = encodings.plain(value)
+    array = as_array(value)
     if not np.issubdtype(array.dtype, np.integer):
         raise UntwineError(f"{what} are {array.dtype}; they must be whole numbers")
     return array

@@ -1,0 +1,46 @@
+"""What functions of arrays check of what they are given, in one place for all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from untwine.errors import UntwineError
+
+
+def as_array(value: Any) -> np.ndarray:
+    """An array of an array, a list, or a tensor on any device and of any precision.
+
+    >>> import torch
+    >>> as_array(torch.ones(2, dtype=torch.bfloat16, requires_grad=True)).dtype
+    dtype('float32')
+    """
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        value = value.float() if value.is_floating_point() and value.element_size() < 4 else value
+    try:
+        return np.asarray(value)
+    except ValueError as error:  # rows of different lengths
+        raise UntwineError(f"this is no array of numbers: {error}") from None
+
+
+def finite(array: np.ndarray, what: str) -> np.ndarray:
+    """The array in float64, if it holds neither a NaN nor an infinity."""
+    if not np.isfinite(array).all():
+        first = np.argwhere(~np.isfinite(array))[0].tolist()
+        raise UntwineError(f"{what} hold a NaN or an infinity, first at {first}; did the model diverge?")
+    return array.astype(np.float64)
+
+
+def whole(name: str, value: Any, least: int, most: int | None = None, of: str = "") -> None:
+    """Refuse what is no whole number between bounds; `of` says what the upper one is.
+
+    >>> whole("points", 1, 2)
+    Traceback (most recent call last):
+    untwine.errors.UntwineError: points must be a whole number, 2 or more, not 1
+    """
+    number = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not number or not least <= value <= (2**63 - 1 if most is None else most):
+        bounds = f"{least} or more" if most is None else f"from {least} to {most:,}{of}"
+        raise UntwineError(f"{name} must be a whole number, {bounds}, not {value!r}")
