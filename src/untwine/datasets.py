@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from untwine.data.dataset import Dataset
-from untwine.data.dataset import datasets as _registry
 from untwine.data.dots import three_dots
 from untwine.data.images import images
 from untwine.data.pinwheel import pinwheel
+from untwine.data.specs import datasets as _registry
 from untwine.data.squares import xy_squares
 from untwine.data.synthetic import synthetic_linear, synthetic_nonlinear
 

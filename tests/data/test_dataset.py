@@ -13,7 +13,8 @@ import pytest
 
 import untwine.datasets
 from untwine.data import Dataset, build, dataset, datasets
-from untwine.data.dataset import Unlabelled, fingerprint
+from untwine.data.dataset import Unlabelled
+from untwine.data.specs import fingerprint
 from untwine.errors import UntwineError
 
 

@@ -219,7 +219,7 @@ def distance_matrices(
         traversals: How many of each factor.
         seed: Of the traversals.
         longest: The most values of a factor that are shown (`kept_values`).
-        progress: Such as `untwine.train.progress.track`.
+        progress: Such as `untwine.progress.track`.
 
     >>> import untwine.datasets
     >>> squares = untwine.datasets.xy_squares()

@@ -129,7 +129,7 @@ def importance(
         seed: Of the pairs.
         per_element: In nats for each element of an example, as in Table A1, or summed over them.
         tolerance: Distances count as constant when their standard deviation is at most this share of their mean.
-        progress: Such as `untwine.train.progress.track`.
+        progress: Such as `untwine.progress.track`.
 
     >>> import untwine.datasets
     >>> dots = untwine.datasets.three_dots(size=16, positions=16)

@@ -4,7 +4,8 @@
 """
 
 from untwine.data import dots, images, pinwheel, squares, synthetic  # noqa: F401 - they register themselves
-from untwine.data.dataset import Dataset, build, complete, dataset, datasets
+from untwine.data.dataset import Dataset
 from untwine.data.factors import FactorSpace
+from untwine.data.specs import build, complete, dataset, datasets
 
 __all__ = ["Dataset", "FactorSpace", "build", "complete", "dataset", "datasets"]

@@ -1,27 +1,16 @@
-"""The contract that every dataset keeps, and the registry through which a spec becomes a dataset again."""
+"""The contract that every dataset keeps."""
 
 from __future__ import annotations
 
-import functools
-import hashlib
-import inspect
 import math
-import os
-import types
-import typing
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from typing import Any, ParamSpec
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
 from untwine.data.factors import ArrayLike, FactorSpace
-from untwine.errors import UntwineError, refuse_unknown
-from untwine.registry import Registry
-
-datasets = Registry("dataset")
-P = ParamSpec("P")
+from untwine.errors import UntwineError
 
 _CHUNK_BYTES = 2**26
 
@@ -72,6 +61,11 @@ class Dataset(ABC):
     def __repr__(self) -> str:
         arguments = ", ".join(f"{key}={value!r}" for key, value in self.spec.items() if key != "name")
         return f"{self.spec.get('name', type(self).__name__)}({arguments})"
+
+    @property
+    def complete(self) -> bool:
+        """Whether `observe` shows every state, and all that it can look like. Interventions on factors need that."""
+        return self.factors is not None
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -155,109 +149,3 @@ class Unlabelled(Dataset):
             f"dataset {self.spec.get('name')!r} has no factors to observe; it can train a model, "
             "but scoring one needs a dataset with factors, such as 'three_dots'"
         )
-
-
-# --- from functions to specs and back ---------------------------------------------------------------
-
-
-def dataset(function: Callable[P, Dataset]) -> Callable[P, Dataset]:
-    """Register a function under its name, and let what it returns carry the spec that made it.
-
-    Arguments are brought to the types that the signature promises (a whole number where a float is
-    expected becomes one), so that equal datasets have equal specs. An array argument is written as its
-    hash: a spec is always JSON.
-
-    >>> import untwine.datasets
-    >>> untwine.datasets.synthetic_linear(ratio=1, samples=10).spec
-    {'name': 'synthetic_linear', 'ratio': 1.0, 'samples': 10, 'levels': 256, 'seed': 0}
-    """
-    signature = inspect.signature(function)
-    name = function.__name__
-
-    @functools.wraps(function)
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> Dataset:
-        refuse_unknown(f"argument of dataset {name!r}:", kwargs, signature.parameters)
-        bound = signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        hints = typing.get_type_hints(function)
-        for key, value in bound.arguments.items():
-            bound.arguments[key] = conform(value, hints.get(key, Any), f"{key!r} of dataset {name!r}")
-        made = function(*bound.args, **bound.kwargs)
-        made.spec = {"name": name, **{key: _plain(value, key) for key, value in bound.arguments.items()}}
-        return made
-
-    return datasets.add(wrapped)
-
-
-def build(spec: Mapping[str, Any]) -> Dataset:
-    """Make a dataset from its spec; names and arguments that do not exist are refused.
-
-    >>> import untwine.datasets
-    >>> dots = untwine.datasets.three_dots(examples=10)
-    >>> build(dots.spec).spec == dots.spec
-    True
-    """
-    if not isinstance(spec, Mapping) or not isinstance(spec.get("name"), str):
-        raise UntwineError(f"a dataset's spec needs a name, as in {{'name': 'three_dots'}}; got {spec!r}")
-    arguments = {key: value for key, value in spec.items() if key != "name"}
-    for key, value in arguments.items():
-        if isinstance(value, Mapping) and "array" in value:
-            raise UntwineError(
-                f"dataset {spec['name']!r} was made from an array in memory ({str(value['array'])[:19]}..., "
-                f"{value.get('dtype')} {value.get('shape')}), which its spec does not hold: "
-                f"pass the array again as {key!r}"
-            )
-    return datasets.call(spec["name"], datasets.complete(spec["name"], arguments))
-
-
-def fingerprint(array: np.ndarray) -> str:
-    """A hash over an array's dtype, shape and bytes.
-
-    >>> fingerprint(np.zeros(2)) == fingerprint(np.zeros((2, 1)))
-    False
-    """
-    digest = hashlib.sha256(f"{array.dtype.str} {array.shape} ".encode())
-    digest.update(np.ascontiguousarray(array).data)
-    return f"sha256:{digest.hexdigest()}"
-
-
-def conform(value: Any, hint: Any, where: str) -> Any:
-    """The value as the type that a signature promises, or an error which says what it should be."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    choices = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
-    choices = tuple(typing.get_origin(choice) or choice for choice in choices)
-    if Any in choices:
-        return value
-    if tuple in choices and isinstance(value, list):
-        return tuple(value)
-    # True is an int to Python; to a reader of a spec it is not.
-    if isinstance(value, choices) and (bool in choices or not isinstance(value, bool)):
-        return value
-    if float in choices and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    expected = " or ".join("None" if choice is types.NoneType else choice.__name__ for choice in choices)
-    raise UntwineError(f"{where} must be {expected}; got {type(value).__name__} {value!r:.60}")
-
-
-def complete(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """A spec with every argument, without making the dataset."""
-    whole = datasets.spec(spec["name"], {key: value for key, value in spec.items() if key != "name"})
-    return {key: _plain(value, key) for key, value in whole.items()}
-
-
-def _plain(value: Any, key: str = "") -> Any:
-    """An argument as JSON. The path of a source means the same wherever the spec is read."""
-    if isinstance(value, Mapping) and "array" in value:
-        return dict(value)
-    if key in ("source", "factors") and isinstance(value, str | os.PathLike):
-        return os.path.abspath(value)
-    if isinstance(value, np.ndarray):
-        return {"array": fingerprint(value), "dtype": value.dtype.name, "shape": list(value.shape)}
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    if isinstance(value, (list, tuple)):
-        return [_plain(element) for element in value]
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    raise UntwineError(f"a dataset's arguments are numbers, strings, paths or arrays, not {type(value).__name__}")

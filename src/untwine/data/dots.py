@@ -11,8 +11,9 @@ import numpy as np
 from jaxtyping import Int64, UInt8
 from numpy.lib.stride_tricks import sliding_window_view
 
-from untwine.data.dataset import Dataset, dataset
+from untwine.data.dataset import Dataset
 from untwine.data.factors import FactorSpace
+from untwine.data.specs import dataset
 from untwine.errors import UntwineError
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Int64, Shaped, UInt8
 
-from untwine.data.dataset import Dataset, Unlabelled, dataset
+from untwine.data.dataset import Dataset, Unlabelled
 from untwine.data.labelled import Labelled, factor_table
+from untwine.data.specs import dataset
 from untwine.errors import UntwineError
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float32, Float64, Int64
 
-from untwine.data.dataset import Dataset, dataset
+from untwine.data.dataset import Dataset
 from untwine.data.factors import ArrayLike, FactorSpace
+from untwine.data.specs import dataset
 from untwine.errors import UntwineError
 from untwine.streams import np_uniform
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Int64, UInt8
 
-from untwine.data.dataset import Dataset, dataset
+from untwine.data.dataset import Dataset
 from untwine.data.factors import FactorSpace
+from untwine.data.specs import dataset
 from untwine.errors import UntwineError
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from abc import abstractmethod
 import numpy as np
 from jaxtyping import Float32, Float64, Int64
 
-from untwine.data.dataset import Dataset, dataset
+from untwine.data.dataset import Dataset
 from untwine.data.factors import ArrayLike, FactorSpace
+from untwine.data.specs import dataset
 from untwine.errors import UntwineError, unknown
 from untwine.streams import np_uniform
 

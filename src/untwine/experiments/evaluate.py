@@ -19,9 +19,9 @@ from untwine.experiments.sources import Source
 from untwine.metrics.designs import Design
 from untwine.metrics.encoder import Encoder
 from untwine.metrics.local import Bound, averaged, bind, described, drawn, windows_of
+from untwine.progress import counter
 from untwine.train.ensemble import load
 from untwine.train.folder import stored
-from untwine.train.progress import counter
 
 SCORED = ("mig", "modularity", "local-mig", "local-modularity")  # by default, where there are factors
 UNSCORED = ("hoyer", "delta-kl", "dto")  # and where there are none

@@ -44,7 +44,7 @@ def run(
     from untwine import report as pictures
     from untwine.analysis import perception
     from untwine.analysis.distances import distance_matrices, ground_truth, kept_values, perceived
-    from untwine.train.progress import track
+    from untwine.progress import track
 
     folder = Path(out) if out is not None else default_folder(dataset.spec.get("name", "dataset"), likelihood)
     with _writable(folder):

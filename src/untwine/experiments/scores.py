@@ -13,8 +13,9 @@ import numpy as np
 
 from untwine._version import __version__
 from untwine.errors import UntwineError
+from untwine.locks import locked
 from untwine.metrics import Score, statistics
-from untwine.train import checkpoint, folder
+from untwine.train import checkpoint
 
 FORMAT = 1
 FILE = "scores.json"
@@ -47,7 +48,7 @@ def _is_entry(one: Any) -> bool:
 
 def write(path: Path, new: dict[str, Any]) -> None:
     """Add a score to those that are there. A metric that is asked for in the same way is one entry with all members."""
-    with folder.locked(path, ".scores.lock", patience=30):
+    with locked(path, ".scores.lock", patience=30):
         kept = {key(entry): entry for entry in read(path)}
         old = kept.get(key(new))
         if old is not None and (old["settings"], old["untwine"]) == (new["settings"], new["untwine"]):

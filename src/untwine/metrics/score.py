@@ -12,7 +12,7 @@ from typing import Any, Generic, ParamSpec, overload
 import numpy as np
 from jaxtyping import Float64
 
-from untwine.data.dataset import conform
+from untwine.checks import conform
 from untwine.errors import UntwineError, refuse_unknown
 from untwine.metrics.arrays import Given, given, several
 from untwine.metrics.designs import Design, Independent

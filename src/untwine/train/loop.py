@@ -20,6 +20,7 @@ from torch import Tensor
 
 from untwine._version import __version__
 from untwine.errors import UntwineError
+from untwine.locks import locked
 from untwine.objective.core import is_leaf
 from untwine.objective.schedules import schedule
 from untwine.parts import leaves
@@ -27,7 +28,7 @@ from untwine.train import checkpoint
 from untwine.train.batches import Table
 from untwine.train.devices import check_precision, exact, pick_device
 from untwine.train.ensemble import Ensemble, gather
-from untwine.train.folder import Folder, how_to_resume, locked, split, stored
+from untwine.train.folder import Folder, how_to_resume, split, stored
 from untwine.train.optimisers import make as make_optimiser
 from untwine.train.pack import Pack, batches
 from untwine.train.progress import Reporter, report

@@ -1,0 +1,42 @@
+"""What is known of a public dataset before any of its files is here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from untwine.data.factors import FactorSpace
+
+
+@dataclass(frozen=True)
+class File:
+    """A public file: its place beneath the data folder, where it can be had, and how it is known to be right.
+
+    `checksum` is `"md5:..."` or `"sha256:..."`, or None where nobody published one; `size` is in bytes.
+    `elsewhere` are other folders in which a system may have it, such as those of Debian's packages.
+    """
+
+    path: str
+    urls: tuple[str, ...]
+    checksum: str | None = None
+    size: int | None = None
+    elsewhere: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+
+@dataclass(frozen=True)
+class Public:
+    """A public dataset: what it holds with its default arguments, and the files that it is made from.
+
+    `files` takes the dataset's own arguments by name, and returns the files that are needed with these: none where
+    the data is drawn.
+    """
+
+    files: Callable[..., tuple[File, ...]]
+    licence: str
+    examples: int
+    shape: tuple[int, ...]
+    factors: FactorSpace | None
