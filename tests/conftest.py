@@ -1,0 +1,37 @@
+"""Tiny files of the public formats, for every test that needs a dataset of files."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+PUBLIC = Path(__file__).parent / "public"
+
+
+def writer(name: str) -> ModuleType:
+    """The module of `tests/public` that writes a dataset's files."""
+    spec = importlib.util.spec_from_file_location(f"tests_public_{name}", PUBLIC / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def public(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """`public("mnist")` makes a data folder that holds tiny files of MNIST's format, and returns it."""
+
+    def publish(name: str) -> Path:
+        folder = tmp_path / "data"
+        folder.mkdir(exist_ok=True)
+        monkeypatch.setenv("UNTWINE_DATA", str(folder))
+        made: Any = writer(name)
+        made.publish(folder, monkeypatch)
+        return folder
+
+    return publish
