@@ -22,6 +22,11 @@ def writer(name: str) -> ModuleType:
     return module
 
 
+@pytest.fixture(scope="session")
+def public_writer() -> Callable[[str], ModuleType]:
+    return writer
+
+
 @pytest.fixture
 def public(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
     """`public("mnist")` makes a data folder that holds tiny files of MNIST's format, and returns it."""

@@ -1,6 +1,7 @@
-"""README says what the code says, and its Python runs as written."""
+"""README says what the code says, and its Python runs as written; so do the pages in docs."""
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -54,3 +55,39 @@ def test_the_page_on_explaining_runs_as_written(tmp_path: Path, monkeypatch: pyt
     pictures = {path.name for path in tmp_path.glob("*.png")}
     names = ("columns", "cumulative", "density", "distances", "magnitudes", "plane", "scores", "sparse", "traversals")
     assert pictures == {f"{name}.png" for name in names}
+
+
+def test_the_page_on_your_own_data_runs_as_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from untwine.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs" / "your-data.md").read_text()
+    smaller = {"--steps 200": "--steps 4", "perceive images": "perceive images --pairs 200 --traversals 3"}
+    for old, new in smaller.items():
+        assert old in text
+        text = text.replace(old, new)
+    names: dict = {}
+    commands = []
+    for language, block in re.findall(r"```(python|sh)\n(.*?)```", text, flags=re.DOTALL):
+        if language == "python":
+            exec(block, names)
+            continue
+        for line in block.splitlines():
+            program, *arguments = shlex.split(line, comments=True)
+            assert program == "untwine" and main(arguments) == 0, line
+            commands.append(arguments[0])
+    assert commands == ["data", "perceive", "train", "evaluate", "evaluate"]
+    assert (tmp_path / "shown" / "images.png").exists() and (
+        tmp_path / "perceived" / "images" / "matrices.png"
+    ).exists()
+    data, score, local = names["data"], names["score"], names["local"]
+    assert data.factors.to_json() == {
+        "names": ["x", "y", "colour"],
+        "sizes": [10, 10, 2],
+        "kinds": ["ordered", "ordered", "categorical"],
+    }
+    assert score.values == pytest.approx(names["by_hand"].values) and score.settings["samples"] == 150
+    assert local.values.shape == (2,) and local.settings["windows"] == 20
+    assert "150 of the 200 states of images have an example" in capsys.readouterr().out

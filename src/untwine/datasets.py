@@ -10,22 +10,40 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from untwine.data.cars3d import cars3d
 from untwine.data.dataset import Dataset
 from untwine.data.dots import three_dots
+from untwine.data.dsprites import dsprites
+from untwine.data.idx import fashion_mnist, mnist
 from untwine.data.images import images
+from untwine.data.mpi3d import mpi3d, mpi3d_multi
+from untwine.data.patches import natural_patches
 from untwine.data.pinwheel import pinwheel
+from untwine.data.shapes3d import shapes3d
+from untwine.data.smallnorb import smallnorb
 from untwine.data.specs import datasets as _registry
 from untwine.data.squares import xy_squares
 from untwine.data.synthetic import synthetic_linear, synthetic_nonlinear
+from untwine.data.tiled import tiled
 
 __all__ = [
+    "cars3d",
+    "dsprites",
+    "fashion_mnist",
     "get",
     "images",
+    "mnist",
+    "mpi3d",
+    "mpi3d_multi",
     "names",
+    "natural_patches",
     "pinwheel",
+    "shapes3d",
+    "smallnorb",
     "synthetic_linear",
     "synthetic_nonlinear",
     "three_dots",
+    "tiled",
     "xy_squares",
 ]
 

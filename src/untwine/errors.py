@@ -10,6 +10,10 @@ class UntwineError(Exception):
     """Something the user can put right. The command line prints it without a traceback."""
 
 
+class Unavailable(UntwineError):
+    """Data that is not here and cannot be had now; nothing is wrong with what was asked for."""
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> UntwineError:
     """The error for a misspelt name, with a suggestion.
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from untwine.errors import UntwineError
 
+# What a system answers where another process has the lock; anything else means that there are no locks here.
+_TAKEN = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK}
+
 
 @contextlib.contextmanager
-def locked(path: Path, name: str = ".lock", patience: float = 0.0) -> Iterator[None]:
-    """Hold a folder for this process. Others are given time."""
+def locked(path: Path, name: str = ".lock", patience: float = 0.0, waiting: str = "") -> Iterator[None]:
+    """Hold a folder for this process. Others are given time; `waiting` is said, once, where someone sees it."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         file = (path / name).open("a+")
@@ -21,8 +26,11 @@ def locked(path: Path, name: str = ".lock", patience: float = 0.0) -> Iterator[N
         raise UntwineError(f"{path} cannot be written to: {error.strerror or error}; choose another folder") from None
     with file:
         try:
-            _lock(file.fileno(), time.monotonic() + patience)
-        except OSError:
+            _lock(file.fileno(), time.monotonic() + patience, waiting)
+        except OSError as error:
+            if error.errno not in _TAKEN:
+                why = error.strerror or error
+                raise UntwineError(f"{path} cannot be locked: {why}; choose a folder on another disk") from None
             file.seek(0)
             owner = file.read().strip()
             who = f"process {owner}" if owner else "another process"
@@ -34,13 +42,16 @@ def locked(path: Path, name: str = ".lock", patience: float = 0.0) -> Iterator[N
         yield
 
 
-def _lock(descriptor: int, until: float) -> None:
+def _lock(descriptor: int, until: float, waiting: str) -> None:
     while True:
         try:
             return _try_lock(descriptor)
-        except OSError:
-            if time.monotonic() >= until:
+        except OSError as error:
+            if error.errno not in _TAKEN or time.monotonic() >= until:
                 raise
+            if waiting and sys.stderr.isatty():
+                print(waiting, file=sys.stderr)
+            waiting = ""
             time.sleep(0.05)
 
 

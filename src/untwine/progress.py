@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -19,15 +19,36 @@ def track(items: Iterable[T], what: str, total: int, progress: bool | None = Non
 
 
 @contextlib.contextmanager
-def counter(what: str, total: int, progress: bool | None = None) -> Iterator[Callable[[int], None]]:
-    """A function to be told how much more is done, with a bar if there is a terminal (or `progress=True`)."""
+def counter(
+    what: str, total: int | None, progress: bool | None = None, in_bytes: bool = False, done: int = 0
+) -> Iterator[Callable[[int], None]]:
+    """A function to be told how much more is done, with a bar if there is a terminal (or `progress=True`).
+
+    `in_bytes` counts bytes, of which `done` are there already; `total` may be None where nobody knows it.
+    """
     if not (progress or (progress is None and sys.stderr.isatty())):
         yield lambda more: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import TransferSpeedColumn as Speed
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    counted: tuple[Any, ...] = (DownloadColumn(), Speed()) if in_bytes else (MofNCompleteColumn(),)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), *counted, TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=total)
+        task = bar.add_task(what, total=total, completed=done)
         yield lambda more: bar.advance(task, more)
+
+
+def amount(count: int) -> str:
+    """A number of bytes for people.
+
+    >>> [amount(count) for count in (0, 999, 26_454, 267_573_662, 12_400_000_000)]
+    ['0 bytes', '999 bytes', '26.5 kB', '267.6 MB', '12.4 GB']
+    """
+    if count < 1000:
+        return f"{count} bytes"
+    number, unit = count / 1000, 0
+    while number >= 999.95 and unit < 3:
+        number, unit = number / 1000, unit + 1
+    return f"{number:.1f} {('kB', 'MB', 'GB', 'TB')[unit]}"

@@ -15,7 +15,7 @@ from scipy import stats
 import untwine as uw
 from untwine.analysis.distances import distance_matrices, ground_truth, kept_values, latent, perceived, posterior_kl
 from untwine.analysis.perception import correlations, importance
-from untwine.analysis.states import Examples, Grid
+from untwine.analysis.states import Examples, Grid, states_of
 from untwine.data import Dataset, FactorSpace
 from untwine.errors import UntwineError
 from untwine.streams import np_uniform
@@ -33,6 +33,10 @@ class Drawn(Dataset):
         self.partial, self.draw = states is not None, draw
         super().__init__(draw(every[:1]).shape[1:], len(self.table), space)
 
+    @property
+    def complete(self) -> bool:
+        return not self.partial
+
     def _factors_of(self, indices: Array) -> Array:
         return self.table[indices]
 
@@ -42,9 +46,7 @@ class Drawn(Dataset):
     def _observe(self, factors: Array) -> Array:
         if self.partial:
             known = {tuple(row) for row in self.table.tolist()}
-            missing = [row for row in factors.tolist() if tuple(row) not in known]
-            if missing:
-                raise UntwineError(f"no example shows the state {missing[0]}")
+            assert all(tuple(row) in known for row in factors.tolist()), "a state without an example was asked for"
         return self.draw(factors)
 
 
@@ -342,6 +344,25 @@ def test_more_states_than_can_be_numbered():
     space = FactorSpace(tuple(map(str, range(64))), (2,) * 64, ("ordered",) * 64)
     Dataset.__init__(data, (4,), 3, space)
     assert set(importance(data, pairs=100).order) == {"5", "6"}
+
+
+def test_whether_a_dataset_is_complete_decides():
+    data = uw.datasets.xy_squares(spacing=3, size=16, square=4, positions=2)
+    assert isinstance(states_of(data), Grid)
+    pictures, table = np.zeros((4, 8, 8)), np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    assert isinstance(states_of(uw.datasets.images(pictures, factors=table)), Grid)
+    for rows in (table[:3], np.vstack([table, table[:1]])):  # a state is missing, or there are two looks of one
+        assert isinstance(states_of(uw.datasets.images(np.zeros((len(rows), 8, 8)), factors=rows)), Examples)
+    assert isinstance(states_of(uw.datasets.images(pictures)), Examples)
+
+
+def test_an_error_of_a_complete_dataset_is_not_hidden():
+    class Broken(Drawn):
+        def _observe(self, factors: Array) -> Array:
+            raise UntwineError("the file is damaged")
+
+    with pytest.raises(UntwineError, match="the file is damaged"):
+        importance(Broken(line, (4, 3)), pairs=100)
 
 
 def test_no_pairs_differ_in_one_factor():

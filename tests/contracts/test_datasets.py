@@ -6,12 +6,14 @@ import inspect
 import json
 import random
 import typing
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import untwine.datasets
 from untwine.data import Dataset, FactorSpace, build
+from untwine.data.specs import public_of
 from untwine.errors import UntwineError
 
 # Arguments for forty small examples of each dataset; those whose examples are a whole grid have 64, or 2^6.
@@ -21,17 +23,36 @@ TABLE: dict[str, dict[str, typing.Any]] = {
     "synthetic_nonlinear": {"samples": 40, "levels": 9},
     "pinwheel": {"points": 10},
     "xy_squares": {"spacing": 3, "size": 16, "square": 4, "positions": 2},
+    "tiled": {"dataset": {"name": "xy_squares", "size": 16, "square": 4, "spacing": 3}, "examples": 40},
     "images": {"source": (np.arange(40 * 64).reshape(40, 8, 8) % 251).astype(np.uint8)},
 }
+# Those of public files, tiny ones, by their writers: their arguments and lengths come from there.
+PUBLIC = sorted(file.stem for file in (Path(__file__).parents[1] / "public").glob("*.py"))
+LENGTHS = {"xy_squares": 64}
 # The truth of these is continuous: an example lies near a state of the grid, not on it.
 CONTINUOUS = {"synthetic_linear", "synthetic_nonlinear", "pinwheel"}
 # Their examples are all states, each once, in the order of their numbers.
-WHOLE_GRIDS = {"xy_squares"}
+WHOLE_GRIDS = {"cars3d", "dsprites", "mpi3d", "shapes3d", "smallnorb", "xy_squares"}
+# Several examples have the same factors.
+MANY_LOOKS = {"mnist", "fashion_mnist"}
 # These cannot be made from their spec in this table: their data is an array in memory.
 FROM_ARRAYS = {"images"}
 
 NAMES = untwine.datasets.names()
 SEEDED = [name for name in NAMES if "seed" in inspect.signature(untwine.datasets.get(name)).parameters]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tiny_files(tmp_path_factory: pytest.TempPathFactory, public_writer: typing.Callable[[str], typing.Any]):
+    folder = tmp_path_factory.mktemp("data")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("UNTWINE_DATA", str(folder))
+        patch.setenv("UNTWINE_OFFLINE", "1")
+        for name in PUBLIC:
+            writer = public_writer(name)
+            writer.publish(folder, patch)
+            TABLE[name], LENGTHS[name] = writer.ARGUMENTS, writer.LENGTH
+        yield
 
 
 def make(name: str, **more: typing.Any) -> Dataset:
@@ -47,7 +68,8 @@ def labelled(name: str) -> Dataset:
 
 def test_the_table_is_complete():
     assert not set(NAMES) ^ set(TABLE)
-    assert not (CONTINUOUS | FROM_ARRAYS | WHOLE_GRIDS) - set(NAMES)
+    assert not (CONTINUOUS | FROM_ARRAYS | WHOLE_GRIDS | MANY_LOOKS) - set(NAMES)
+    assert set(PUBLIC) == {name for name in NAMES if public_of(untwine.datasets.get(name)) is not None}
     assert SEEDED
 
 
@@ -63,7 +85,7 @@ def test_it_is_in_the_public_namespace(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_shape_and_type_of_batches(name):
     data = make(name)
-    assert len(data) == (64 if name in WHOLE_GRIDS else 40)
+    assert len(data) == LENGTHS.get(name, 40)
     batch = data.batch(np.array([3, 0, 3]))
     assert batch.shape == (3, *data.shape) and np.array_equal(batch[0], batch[2])
     assert len(data.shape) in (1, 3)
@@ -90,12 +112,16 @@ def test_observing_the_factors_of_an_example_gives_the_example(name):
     data.factors.check(factors)
     if name in WHOLE_GRIDS:
         assert np.array_equal(data.factors.index(factors), np.arange(data.factors.states))
+    assert data.complete == (name not in MANY_LOOKS)
     seen, examples = data.observe(factors), data.batch(indices)
     assert seen.shape == examples.shape and seen.dtype == examples.dtype
     if name in CONTINUOUS:
         # Nearer to its own state than the examples are to each other.
         spread = np.linalg.norm(examples - examples[::-1], axis=1).mean()
         assert np.linalg.norm(seen - examples, axis=1).mean() < 0.3 * spread
+    elif name in MANY_LOOKS:
+        first = [np.flatnonzero((factors == row).all(1))[0] for row in factors]
+        assert np.array_equal(seen, examples[first])
     else:
         assert np.array_equal(seen, examples)
 

@@ -121,6 +121,7 @@ def test_a_folder_and_a_file_can_be_built_again(tmp_path):
             "size": 8,
             "channels": None,
             "factors": None,
+            "kinds": [],
         }
         assert np.array_equal(build(data.spec).examples(), data.examples())
 
@@ -231,21 +232,27 @@ def test_settings_that_make_no_sense_are_refused(arguments):
 
 
 def test_a_table_of_factors_makes_pictures_scorable(tmp_path):
-    table = np.array([[3, 10], [3, 20], [9, 10], [9, 20], [3, 10]])
-    pictures = np.arange(5 * 64, dtype=np.uint8).reshape(5, 8, 8)
+    table = np.array([[5, 0], [5, 1], [7, 0], [7, 1], [5, 0]])
+    pictures = np.arange(5 * 64).reshape(5, 8, 8).astype(np.uint8)
     data = images(pictures, factors=table)
     assert data.factors is not None and data.factors.sizes == (2, 2) and data.factors.kinds == ("ordered", "ordered")
     assert data.factors_of([1, 2, 4]).tolist() == [[0, 1], [1, 0], [0, 0]]
-    assert np.array_equal(data.observe([[1, 1], [0, 0]])[:, 0], pictures[[3, 0]])
+    assert np.array_equal(data.observe([[0, 0], [1, 1]]), data.batch([0, 3]))  # of two examples, the first
+    assert not data.complete and images(pictures[:4], factors=table[:4]).complete
     np.save(tmp_path / "factors.npy", table)
     np.save(tmp_path / "pictures.npy", pictures)
-    stored = images(tmp_path / "pictures.npy", factors=tmp_path / "factors.npy")
-    assert np.array_equal(build(stored.spec).factors_of([0, 3]), data.factors_of([0, 3]))
+    stored = images(tmp_path / "pictures.npy", factors=tmp_path / "factors.npy", kinds=("factor1=cyclic",))
+    again = build(stored.spec)
+    assert again.factors == stored.factors and again.factors.kinds == ("ordered", "cyclic")
+    assert np.array_equal(again.factors_of([0, 3]), data.factors_of([0, 3]))
     assert images(pictures, factors=table[:, 0]).factors.sizes == (2,)
+    vectors = images(pictures.reshape(5, -1) / 255, factors=table)
+    assert vectors.shape == (64,) and vectors.observe([[1, 1]]).dtype == np.float32
 
 
-def test_states_without_an_example_are_said():
+def test_states_without_a_picture_are_said():
     data = images(np.zeros((2, 8, 8)), factors=np.array([[0, 0], [1, 1]]))
+    assert not data.complete
     with pytest.raises(UntwineError, match=r"no example has the factors \[0, 1\]: there are examples of 2 of the 4"):
         data.observe([[0, 0], [0, 1]])
 
@@ -253,12 +260,116 @@ def test_states_without_an_example_are_said():
 @pytest.mark.parametrize(
     ("factors", "message"),
     [
-        (np.zeros((3, 1), int), r"there are 2 examples, so it must be \[2, k\]"),
+        (np.zeros((3, 1), int), "has 3 rows for 2 examples; it needs one for each, in their order"),
         (np.zeros((2, 1)), "whole numbers"),
-        ("nowhere.npy", "cannot be read"),
-        (np.zeros((2, 0), int), r"must be \[2, k\]"),
+        ("nowhere.npy", r"there is no nowhere\.npy, which should be the table of factors"),
+        (np.zeros((2, 0), int), r"has shape \[2, 0\]; it must be \[n, k\], a row for each example"),
     ],
 )
 def test_a_wrong_table_is_refused(factors, message):
     with pytest.raises(UntwineError, match=message):
         images(np.zeros((2, 8, 8)), factors=factors)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Three pictures, each of one grey."""
+    for value, name in enumerate(["a.png", "sub/b.png", "c.jpg"]):
+        save(tmp_path / "pictures" / name, np.full((8, 8), 50 * value, np.uint8))
+    return tmp_path / "pictures"
+
+
+def sheet(folder, text, name="factors.csv"):
+    path = folder.parent / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_rows_are_matched_to_pictures_by_their_files_in_any_order(folder):
+    for text in (
+        "file,x,colour\nsub/b.png,7,red\nc.jpg,-2,blue\na.png,3,red\n",
+        "x,colour,FileName\n3,red,./a\n-2,blue,c\n7,red,sub\\b\n",
+    ):
+        data = images(folder, size=8, channels=1, factors=sheet(folder, text))
+        assert data.examples()[:, 0, 0, 0].tolist() == [0, 100, 50]
+        assert data.factors is not None and data.factors.names == ("x", "colour")
+        assert data.factors.sizes == (3, 2) and data.factors.kinds == ("ordered", "categorical")
+        assert data.factors_of(range(3)).tolist() == [[1, 1], [0, 0], [2, 1]]
+    in_order = images(folder, size=8, factors=sheet(folder, "x\tcolour\n3\tred\n-2\tblue\n7\tred\n", "factors.tsv"))
+    assert np.array_equal(in_order.factors_of(range(3)), data.factors_of(range(3)))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("file,x\na.png,1\nc.jpg,2\n", r"pictures without a row \(1 of 3\): sub/b\.png\. Files are"),
+        ("file,x\na,1\nc,2\nsub/b,3\nd.png,4\n", r"rows without a picture \(1 of 4\): d\.png"),
+        ("file,x\na,1\nc,2\nb.png,3\n", r"without a row \(1 of 3\): sub/b\.png; rows .* \(1 of 3\): b\.png"),
+        ("file,x\na,1\nc,2\nsub/b,3\na.png,4\n", r"has two rows for the picture a\.png"),
+        ("x\n1\n2\n", "has 2 rows for 3 pictures; it needs one for each, in their order"),
+    ],
+)
+def test_tables_that_do_not_fit_a_folder(folder, text, message):
+    with pytest.raises(UntwineError, match=message):
+        images(folder, factors=sheet(folder, text))
+
+
+def test_a_name_without_its_suffix_may_mean_several_pictures(folder):
+    save(folder / "a.jpg", gradient(8, 8))
+    text = "file,x\na.jpg,0\na.png,1\nc,2\nsub/b,3\n"
+    assert images(folder, factors=sheet(folder, text)).factors_of([0, 1]).tolist() == [[0], [1]]
+    with pytest.raises(UntwineError, match=r"'a' may be any of a\.jpg, a\.png; write its suffix, too"):
+        images(folder, factors=sheet(folder, text.replace("a.jpg", "a")))
+
+
+def test_the_rows_of_unreadable_pictures_are_left_out_if_these_are_named(folder):
+    (folder / "b.png").write_bytes(b"no picture")
+    named = sheet(folder, "file,x,y\nsub/b,3,0\nb.png,9,1\na,1,0\nc,2,0\n")
+    with pytest.warns(UserWarning, match=r"left out 1 of 4 .*b\.png"):
+        data = images(folder, factors=named)
+    assert data.factors.sizes == (3, 1) and data.factors_of(range(3))[:, 0].tolist() == [0, 1, 2]
+    with pytest.raises(UntwineError, match=r"1 of the 4 files could not be read: b\.png .*remove these files and"):
+        images(folder, factors=sheet(folder, "x\n1\n9\n2\n3\n"))
+
+
+def test_an_array_has_no_files(folder):
+    with pytest.raises(UntwineError, match="examples of an array have no files: remove that column"):
+        images(np.zeros((2, 8, 8)), factors=sheet(folder, "file,x\na,1\nb,2\n"))
+
+
+def test_wrong_kinds_are_said_before_pictures_are_read(folder, monkeypatch):
+    monkeypatch.setattr("untwine.data.images._open", lambda file: pytest.fail("read"))
+    table = sheet(folder, "angle,shape\n1,disc\n2,disc\n3,star\n")
+    for kinds, message in {
+        ("angel=cyclic",): "unknown factor in kinds: 'angel'; did you mean 'angle'?",
+        ("angle=cyclical",): "unknown kind of factor 'angle': 'cyclical'; did you mean 'cyclic'?",
+        ("angle",): "kinds are written as name=kind, such as angle=cyclic, not 'angle'",
+        ("angle=cyclic", "angle=ordered"): "names the factor 'angle' twice",
+        ("shape=ordered",): "column 'shape' holds texts, whose order only you know: to make it ordered",
+    }.items():
+        with pytest.raises(UntwineError) as error:
+            images(folder, factors=table, kinds=kinds)
+        assert message in str(error.value)
+    with pytest.raises(UntwineError, match=r"kinds \(angle=cyclic\) are those of factors, of which there is no table"):
+        images(folder, kinds=("angle=cyclic",))
+
+
+def test_the_content_of_files_is_known_and_that_of_arrays_is_in_the_spec(folder):
+    table = sheet(folder, "x\n1\n2\n3\n")
+    contents = [images(folder, size=8).content, images(folder, size=8, factors=table).content]
+    assert contents[1] == build(images(folder, size=8, factors=table).spec).content
+    contents.append(images(folder, size=8, factors=sheet(folder, "x\n1\n2\n2\n")).content)
+    contents.append(images(folder, size=8, factors=table, kinds=("x=cyclic",)).content)
+    save(folder / "a.png", np.full((8, 8), 1, np.uint8))
+    contents.append(images(folder, size=8, factors=table).content)
+    assert len(set(contents)) == 5 and all(str(one).startswith("sha256:") for one in contents)
+    array = np.zeros((2, 8, 8))
+    assert images(array).content is None and images(array, factors=np.array([0, 1])).content is None
+
+
+def test_a_bar_is_shown_for_a_folder(folder, monkeypatch):
+    told = []
+    monkeypatch.setattr(
+        "untwine.data.images.track", lambda items, what, total: told.append((what, total)) or iter(items)
+    )
+    assert len(images(folder)) == 3 and told == [("pictures", 3)]

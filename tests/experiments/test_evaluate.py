@@ -249,3 +249,82 @@ def test_radii_and_designs_share_what_is_encoded(tmp_path: Path, monkeypatch: py
     names = ("mig", "local-mig", "local-modularity", "factor-vae-score(groups=20)")
     evaluate.run(tmp_path / "run", names, **FAST | {"rho": (0.2, 0.5)})
     assert 0 < sum(encoded) <= 144
+
+
+# --- your own data: grids that are not complete -----------------------------------------------------
+
+
+def save_own(path: Path, labels: np.ndarray, kinds: str = "") -> uw.Run:
+    """A run on examples in files: vectors of the factors, with a little noise, and their table."""
+    noise = np.random.default_rng(0).normal(size=(len(labels), 6)) / 10
+    np.save(path / "examples.npy", (np.tile(labels, 6)[:, :6] + noise).astype(np.float32))
+    header = ",".join("xyzw"[: labels.shape[1]])
+    rows = "\n".join(",".join(map(str, row)) for row in labels.tolist())
+    (path / "factors.csv").write_text(f"{header}\n{rows}\n")
+    data = uw.datasets.images(path / "examples.npy", factors=path / "factors.csv", kinds=tuple(kinds.split()))
+    return tiny(uw.methods.beta_vae(0.01, likelihood="squared_error"), dataset=data, seeds=[0, 1], steps=3)
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    uw.fit(save_own(tmp_path, np.random.default_rng(1).integers(0, [6, 9], (120, 2))), tmp_path / "run")
+    return tmp_path
+
+
+def test_examples_are_scored_by_all_metrics_that_need_no_interventions(own: Path):
+    able = ("dci", "explicitness", "infomec", "knn-score", "mig", "modularity", "sap", "hoyer", "udr", "local-mig")
+    refused = ("irs", "factor-vae-score", "local-beta-vae-score")
+    with pytest.raises(evaluate.Partly) as error:
+        evaluate.run(own / "run", able[:4] + refused + able[4:], rho=(0.4,))
+    found = {entry["label"]: entry for entry in error.value.found}
+    assert list(found) == list(able)
+    data, ensemble = folder.stored(own / "run").make_dataset(), uw.load(own / "run")
+    assert not data.complete
+    labels = data.factors_of(range(120))
+    seen = len({tuple(row) for row in labels.tolist()})
+    for name in ("irs", "factor_vae_score", "beta_vae_score"):
+        assert f"{name} needs interventions" in str(error.value)
+    assert str(error.value).count(f"{seen} of the 54 states of images have an example") == 3
+    expected = uw.metrics.mig(ensemble.encode(data.examples()), labels)
+    assert [value(found["mig"], f"seed-{i}") for i in range(2)] == pytest.approx(expected.values.tolist())
+    assert found["mig"]["settings"]["samples"] == 120 and found["mig"]["asked"]["points"] == 10_000
+    used = found["local-mig"]["settings"]
+    assert used["windows"] == len(used["samples"]) == 20 and all(20 <= count <= 120 for count in used["samples"])
+
+
+def test_scores_of_data_that_changed_are_not_taken_for_the_new_ones(own: Path, monkeypatch: pytest.MonkeyPatch):
+    (first,) = evaluate.run(own / "run", ("mig",))
+    assert first["asked"]["content"] == first["settings"]["dataset"]["content"]
+    table = (own / "factors.csv").read_text()
+    lines = table.splitlines()
+    (own / "factors.csv").write_text("\n".join([lines[0], *reversed(lines[1:])]))
+    (second,) = evaluate.run(own / "run", ("mig",))
+    assert value(second) != value(first) and second["settings"]["samples"] == first["settings"]["samples"]
+    (row,) = scores.comparisons({"a": [first], "b": [second]})
+    assert "content" in row["not_comparable"][0] and len(scores.read(own / "run")) == 2
+    (own / "factors.csv").write_text(table)
+    monkeypatch.setattr(Source, "encode", lambda *_: pytest.fail("encoded again"))
+    assert evaluate.run(own / "run", ("mig",)) == [first]
+
+
+def test_data_that_a_spec_determines_have_no_content(run: Path):
+    (found,) = evaluate.run(run, ("mig",), **FAST)
+    assert "content" not in found["asked"] and "content" not in found["settings"]["dataset"]
+
+
+def test_the_defaults_have_no_windows_where_there_are_none(tmp_path: Path):
+    rng = np.random.default_rng(2)
+    for name, labels, kinds, expected in (
+        ("digits", rng.integers(0, 3, (60, 1)), "x=categorical", ["mig", "modularity"]),
+        ("few", rng.integers(0, 40, (60, 2)), "", ["mig", "modularity"]),  # too few in any window of radius 0.1
+        ("many", rng.integers(0, 4, (60, 2)), "", ["mig", "modularity", "local_mig", "local_modularity"]),
+    ):
+        (tmp_path / name).mkdir()
+        uw.fit(save_own(tmp_path / name, labels, kinds), tmp_path / name / "run")
+        found = evaluate.run(tmp_path / name / "run")
+        assert [entry["metric"] for entry in found] == expected, name
+    with pytest.raises(evaluate.Partly, match=r"local-mig: no window of radius 0\.1 holds 20 examples.*larger radius"):
+        evaluate.run(tmp_path / "few" / "run", rho=(0.1,))
+    assert evaluate.run(tmp_path / "few" / "run", ("local-mig",), rho=(0.5,))[0]["settings"]["windows"] == 20
+    with pytest.raises(UntwineError, match=r"local-mig: there are no windows: every factor \(x\) is categorical"):
+        evaluate.run(tmp_path / "digits" / "run", ("local-mig",))

@@ -7,7 +7,7 @@ from scipy.stats import chisquare
 from untwine.data.factors import FactorSpace
 from untwine.data.windows import around
 from untwine.errors import UntwineError
-from untwine.metrics.designs import Groups, Independent, Pairs, chosen
+from untwine.metrics.designs import Groups, Independent, Pairs, among, chosen
 
 GRID = FactorSpace(("x", "shape", "y", "one"), (16, 5, 9, 1), ("ordered", "categorical", "cyclic", "ordered"))
 MOVABLE = [0, 1, 2]
@@ -123,3 +123,25 @@ def test_errors():
     single = FactorSpace(("x",), (1,), ("ordered",))
     with pytest.raises(UntwineError, match="every factor has a single value"):
         Groups(size=2).draw(single, 10, 0)
+
+
+# --- examples ---------------------------------------------------------------------------------------
+
+
+def test_examples_are_drawn_without_repetition():
+    small, large = among(50, 10, seed=1, step=2), among(50, 30, seed=1, step=2)
+    assert (large[:10] == small).all() and len(set(large.tolist())) == 30
+    assert (small == among(50, 10, 1, 2)).all()
+    assert (small != among(50, 10, 1, 3)).any() and (small != among(50, 10, 2, 2)).any()
+    assert (small != among(50, 10, 1, 2, purpose="centres")).any()
+    assert sorted(among(50, 1000, seed=0).tolist()) == list(range(50))
+
+
+def test_every_example_is_as_likely():
+    drawn = np.concatenate([among(12, 4, seed) for seed in range(1500)])
+    assert chisquare(np.bincount(drawn, minlength=12)).pvalue > 1e-3
+
+
+def test_designs_say_whether_they_intervene():
+    assert Groups().intervenes and Pairs().intervenes and not Independent().intervenes
+    assert Independent(intervenes=True) == Independent()  # one sample serves both

@@ -11,9 +11,12 @@ import torch
 import untwine as uw
 from untwine.data import FactorSpace
 from untwine.data.dataset import Dataset
+from untwine.data.labelled import Labelled
 from untwine.data.windows import around
 from untwine.errors import UntwineError
+from untwine.metrics.designs import among
 from untwine.metrics.encoder import Encoder
+from untwine.metrics.examples import LEAST, inside, windows_among
 from untwine.metrics.local import local, sampled
 
 
@@ -206,3 +209,161 @@ def test_an_ensemble_is_scored_by_its_encode():
     ensemble = uw.fit(run)
     score = uw.metrics.local("mig", radius=0.2, samples=2, points=100)(ensemble.encode, data)
     assert score.values.shape == (2,) and (score.values >= 0).all() and score.settings["dataset"] == data.spec
+
+
+# --- grids that are not complete --------------------------------------------------------------------
+
+SPACE = FactorSpace(("x", "angle", "shape"), (12, 10, 3), ("ordered", "cyclic", "categorical"))
+ABLE = ["dci", "explicitness", "infomec", "knn_score", "mig", "modularity", "sap"]
+REFUSED = ["beta_vae_score", "factor_vae_score", "irs"]
+
+
+def examples(n=500, space=SPACE):
+    """Vectors of random states, each with a little noise of its own: some states are missing, others look different."""
+    labels = space.sample(n, seed=5)
+    noise = np.random.default_rng(0).normal(size=labels.shape) / 5
+    data = Labelled((labels + noise).astype(np.float32), labels, space)
+    data.spec = {"name": "mine"}
+    assert not data.complete
+    return data
+
+
+def turned(x):
+    return np.stack([x[:, 0] + x[:, 1], x[:, 0] - x[:, 1], x[:, 2], x[:, 0] * x[:, 2]], 1)
+
+
+def test_no_metric_of_factors_is_forgotten():
+    assert sorted(ABLE + REFUSED) == [n for n in uw.metrics.names() if "factors" in uw.metrics.get(n).takes]
+
+
+@pytest.mark.parametrize("name", ABLE)
+def test_metrics_on_examples_are_those_of_their_codes_and_labels(name):
+    data = examples()
+    codes, labels = turned(data.examples()), data.factors_of(range(len(data)))
+    metric = uw.metrics.get(name)
+    told = metric.told(kinds=SPACE.kinds, seed=0)
+    everything = sampled(name)(turned, data)  # more points than there are examples
+    assert everything.settings["samples"] == 500
+    assert float(everything) == pytest.approx(float(metric(codes, labels, **told)), abs=1e-9)
+    some = sampled(name, points=300)(turned, data, seed=4)
+    numbers = among(500, 300, seed=4)
+    told = metric.told(kinds=SPACE.kinds, seed=4)
+    assert some.settings["samples"] == 300
+    assert float(some) == pytest.approx(float(metric(codes[numbers], labels[numbers], **told)), abs=1e-9)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("make", [sampled, functools.partial(local, radius=0.3)], ids=["sampled", "local"])
+def test_interventions_are_refused_with_a_reason(name, make):
+    data = examples()
+    seen = len({tuple(row) for row in data.factors_of(range(500)).tolist()})
+    with pytest.raises(UntwineError) as error:
+        make(name)(lambda x: pytest.fail("encoded"), data)
+    assert f"{name} needs interventions" in str(error.value)
+    assert f"{seen} of the 360 states of mine have an example" in str(error.value)
+    assert f"as they are: {', '.join(ABLE)}" in str(error.value)
+    digits = Labelled(
+        np.zeros((30, 2), np.float32), np.arange(30)[:, None] % 10, FactorSpace(("d",), (10,), ("ordered",))
+    )
+    with pytest.raises(
+        UntwineError, match="the 10 states of this dataset have 30 examples: no look stands for a state"
+    ):
+        make(name)(turned, digits)
+
+
+def test_every_metric_takes_a_table_of_all_states():
+    labels = SPACE.factors(np.random.default_rng(0).permutation(SPACE.states))
+    data = Labelled(labels.astype(np.float32), labels, SPACE)
+    assert data.complete
+    for name in REFUSED:
+        options = {} if name == "irs" else {"groups": 20, "size": 8}
+        grid = Grid(SPACE.sizes, SPACE.kinds)
+        assert float(sampled(name, **options)(identity, data)) == float(sampled(name, **options)(identity, grid))
+
+
+@pytest.mark.parametrize("rules", [{}, {"wrap": True}, {"freeze_below": 11}], ids=str)
+def test_windows_hold_the_examples_whose_factors_are_in_them(rules):
+    data = examples(1500)
+    labels = data.factors_of(range(1500))
+    score = local("mig", radius=0.25, samples=9, points=120, **rules)(turned, data, seed=2)
+    windows = windows_among(SPACE, labels, 0.25, 9, 2, **rules)
+    by_hand, counts = [], []
+    for step, window in enumerate(windows):
+        allowed = [
+            {(window.low[k] + i) % size for i in range(window.grid.sizes[k])} for k, size in enumerate(SPACE.sizes)
+        ]
+        held = [i for i, row in enumerate(labels.tolist()) if all(v in a for v, a in zip(row, allowed, strict=True))]
+        assert held == inside(window, labels).tolist() and len(held) >= LEAST
+        numbers = np.array(held)[among(len(held), 120, seed=2, step=step)]
+        counts.append(len(numbers))
+        by_hand.append(float(uw.metrics.mig(turned(data.batch(numbers)), labels[numbers], bins=5)))
+    assert score.details["by_window"] == pytest.approx(by_hand, abs=1e-9)
+    assert score.settings["samples"] == counts and score.settings["windows"] == 9
+    assert max(counts) <= 120 and len(set(counts)) > 1
+
+
+@pytest.mark.parametrize("rules", [{}, {"wrap": True}, {"freeze_below": 11}], ids=str)
+def test_windows_are_around_random_examples(rules):
+    labels = examples(1000).factors_of(range(1000))
+    windows = windows_among(SPACE, labels, 0.25, 20, 3, **rules)
+    order = among(1000, 1000, 3, purpose="centres of windows")
+    enough = []
+    for number in order:  # around every example, one by one
+        window = around(SPACE, 0.25, centre=labels[number], **rules)
+        states = window.place(window.grid.factors(np.arange(window.grid.states)))
+        held = {tuple(state) for state in states.tolist()}
+        if sum(tuple(row) in held for row in labels.tolist()) >= LEAST:
+            enough.append(window)
+        if len(enough) == 20:
+            break
+    assert windows == enough
+    assert windows != windows_among(SPACE, labels, 0.25, 20, 4, **rules)
+
+
+def test_windows_with_too_few_examples_do_not_count():
+    near, far = [[i % 3, i % 4] for i in range(30)], [[90 + i, 90 + i] for i in range(5)]
+    space = FactorSpace(("x", "y"), (100, 100), ("ordered", "ordered"))
+    labels = np.array(far + near)
+    windows = windows_among(space, labels, 0.1, 1000, seed=0)
+    assert len(windows) == 30  # those around `near`; there are no more
+    assert all(window.low == (0, 0) for window in windows)
+    with pytest.raises(UntwineError, match=r"no window of radius 0.1 .* 5 of the 5 examples, holds 5; take a larger"):
+        windows_among(space, np.array(far), 0.1, 3, seed=0)
+    with pytest.raises(UntwineError, match="holds 20 examples of different factors"):
+        windows_among(space, np.zeros((50, 2), int), 0.1, 3, seed=0)  # there are enough, but all are alike
+
+
+def test_windows_of_examples_are_the_same_for_all_models_and_metrics():
+    data = examples()
+    first, second = (
+        local(name, radius=0.3, samples=5)(encode, data, seed=1).details
+        for name, encode in (("mig", turned), ("sap", identity))
+    )
+    assert first["low"] == second["low"] and first["sizes"] == second["sizes"]
+    pack = local("mig", radius=0.3, samples=5)(lambda x: np.stack([turned(x), -turned(x)]), data, seed=1)
+    assert pack.values.shape == (2,) and pack.values[0] == np.mean(first["by_window"])
+
+
+def test_an_example_is_encoded_once():
+    data = examples()
+    encode, calls = counted(data)
+    encoder = Encoder(encode, data)
+    for radius in (0.2, 0.3):
+        local("mig", radius=radius, samples=5)(encoder, data)
+    sampled("mig")(encoder, data)
+    assert sum(calls) == 500
+    assert np.array_equal(encoder.of_examples(np.array([7, 3])), data.batch([7, 3]))
+
+
+def test_states_that_cannot_be_numbered_are_no_hindrance():
+    huge = FactorSpace(tuple(map(str, range(8))), (1000,) * 8, ("ordered",) * 8)
+    labels = huge.sample(40, seed=0) // 500
+    data = Labelled(labels.astype(np.float32), labels, huge)
+    assert float(sampled("mig", bins=2)(identity, data)) > 0.5
+    assert float(local("modularity", radius=0.5, samples=3)(identity, data)) > 0.5
+
+
+def test_categorical_factors_have_no_windows():
+    data = examples(60, FactorSpace(("digit", "one"), (10, 1), ("categorical", "ordered")))
+    with pytest.raises(UntwineError, match=r"there are no windows: every factor \(digit, one\) is categorical"):
+        local("mig")(identity, data)

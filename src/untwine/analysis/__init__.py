@@ -7,6 +7,7 @@ from untwine.analysis.encodings import active_dimensions, magnitude_by_class
 from untwine.analysis.gaussian import gaussianised
 from untwine.analysis.perception import distance_matrices, importance
 from untwine.analysis.traversal import along, decoded, grid, ranges, sparse_direction, traverse, two, usefulness
+from untwine.analysis.walks import factor_traversals
 
 __all__ = [
     "active_dimensions",
@@ -15,6 +16,7 @@ __all__ = [
     "density",
     "distance_matrices",
     "distances",
+    "factor_traversals",
     "gaussianised",
     "grid",
     "importance",

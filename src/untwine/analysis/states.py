@@ -22,10 +22,6 @@ Pairs = tuple[np.ndarray, np.ndarray]
 Track = Callable[[Iterable[Any], str, int], Iterable[Any]]
 
 
-class Unseen(UntwineError):
-    """A state has no image."""
-
-
 class States(ABC):
     """A source of images of states."""
 
@@ -46,14 +42,14 @@ class States(ABC):
     def images(self, states: np.ndarray) -> Shaped[np.ndarray, "n ..."]: ...
 
 
+def states_of(dataset: Dataset) -> States:
+    """All states of the factors; where some have no image, or several, or there are no factors, the examples."""
+    return Grid(dataset) if dataset.complete else Examples(dataset)
+
+
 def on_states(dataset: Dataset, work: Callable[[States], T]) -> T:
-    """What some work finds on all states; where one of them has no image, on the states of the examples."""
-    if dataset.factors is None:
-        return work(Examples(dataset))
-    try:
-        return work(Grid(dataset))
-    except Unseen:
-        return work(Examples(dataset))
+    """What some work finds on the states of a dataset."""
+    return work(states_of(dataset))
 
 
 # --- every state has an image ---------------------------------------------------------------------------
@@ -106,13 +102,10 @@ class Grid(States):
         return states
 
     def images(self, states: np.ndarray) -> Shaped[np.ndarray, "n ..."]:
-        try:
-            return self.dataset.observe(states)
-        except UntwineError as error:
-            raise Unseen(str(error)) from error
+        return self.dataset.observe(states)
 
 
-# --- only some have, or nobody knows their factors ------------------------------------------------------
+# --- some have none, or several, or nobody knows their factors ------------------------------------------
 
 
 class Examples(States):

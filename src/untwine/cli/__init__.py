@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from untwine._version import __version__
-from untwine.errors import UntwineError, unknown
+from untwine.errors import Unavailable, UntwineError, unknown
 
 # Where each command lives, and what it does.
 COMMANDS = {
@@ -24,13 +24,24 @@ COMMANDS = {
     "evaluate": ("untwine.cli.evaluate", "score runs with any metric, global or local, and compare them"),
     "perceive": ("untwine.cli.perceive", "how a loss perceives a dataset's factors, before anything is trained"),
     "methods": ("untwine.cli.lists", "list the methods"),
-    "data": ("untwine.cli.lists", "list the datasets: untwine data list"),
+    "data": ("untwine.cli.data", "list, get, check and show datasets: untwine data list"),
     "bench": ("untwine.cli.bench", "measure the speed of training on this machine"),
 }
 
 
 class UsageError(UntwineError):
     """The command line was wrong: exit code 2."""
+
+
+@contextmanager
+def asked() -> Iterator[None]:
+    """Whatever of a request cannot be made is the command line's fault; data that cannot be had is not."""
+    try:
+        yield
+    except (UsageError, Unavailable):
+        raise
+    except UntwineError as error:
+        raise UsageError(str(error)) from None
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from untwine.cli import UsageError, flags, output, tables
+from untwine.cli import UsageError, asked, flags, output, tables
 from untwine.errors import UntwineError
 
 ABOUT = """Score the finished models of one or more runs, and write scores.json into each run's folder.
@@ -45,11 +45,9 @@ def evaluate(args: list[str]) -> None:
         raise UsageError(f"evaluate needs the folder of a run, before any options: {USAGE}")
     if given.compare and len(paths) < 2:
         raise UsageError("--compare needs two runs or more: untwine evaluate runs/ONE runs/OTHER --compare")
-    try:
+    with asked():
         evaluate.check(chosen["metrics"], chosen["rho"], chosen["windows"], chosen["points"])
         pick_device(chosen["device"])
-    except UntwineError as error:
-        raise UsageError(str(error)) from None
     found, failures = {}, []
     for path in paths:
         try:

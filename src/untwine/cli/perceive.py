@@ -7,8 +7,7 @@ import math
 import textwrap
 from typing import Any
 
-from untwine.cli import UsageError, flags, output
-from untwine.errors import UntwineError
+from untwine.cli import UsageError, asked, flags, output
 
 USAGE = "usage: untwine perceive DATASET [OPTIONS]"
 
@@ -56,11 +55,9 @@ def perceive(args: list[str]) -> None:
     about = f"{flags.hyphens(made.__name__)}: {flags.summary(made)}\n\n{ABOUT}\n\nexamples:\n{examples}"
     given = flags.parse(f"untwine perceive {flags.hyphens(name)}", about, fields, rest)
     chosen = flags.values(given.perceive)
-    try:
+    with asked():
         dataset = made(**flags.values(given.dataset))
         perceive.check(dataset, **chosen)
-    except UntwineError as error:
-        raise UsageError(str(error)) from None
     found = perceive.run(dataset, **chosen)
     if given.json:
         importance = found["importance"].to_json()

@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from untwine.cli import UsageError, flags
+from untwine.cli import UsageError, asked, flags
 from untwine.cli.fitting import fit
-from untwine.errors import UntwineError
 from untwine.methods import methods
 from untwine.methods.registry import own_parts
 
@@ -198,11 +197,9 @@ def _run(method: str, given: Any) -> Any:
     for kind in ("dataset", "network", "optimiser"):
         name, chosen = getattr(given, f"{kind}_name"), getattr(given, kind, None)
         named[kind] = name if chosen is None else {"name": name, **flags.values(chosen)}
-    try:
+    with asked():
         run = Run(method={"name": method, **flags.values(given.method)}, **named, **flags.values(given.run))
         pick_device(flags.values(given.machine)["device"])
-    except UntwineError as error:
-        raise UsageError(str(error)) from None
     return run
 
 

@@ -3,7 +3,21 @@
 `untwine.data.dataset` is the decorator, not the module of that name; import from the module by its names.
 """
 
-from untwine.data import dots, images, pinwheel, squares, synthetic  # noqa: F401 - they register themselves
+from untwine.data import (  # noqa: F401 - they register themselves
+    cars3d,
+    dots,
+    dsprites,
+    idx,
+    images,
+    mpi3d,
+    patches,
+    pinwheel,
+    shapes3d,
+    smallnorb,
+    squares,
+    synthetic,
+    tiled,
+)
 from untwine.data.dataset import Dataset
 from untwine.data.factors import FactorSpace
 from untwine.data.specs import build, complete, dataset, datasets

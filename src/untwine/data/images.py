@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Int64, Shaped, UInt8
+from jaxtyping import Shaped, UInt8
 
 from untwine.data.dataset import Dataset, Unlabelled
-from untwine.data.labelled import Labelled, factor_table
+from untwine.data.labelled import Held, Labelled
+from untwine.data.labels import FactorTable, some
+from untwine.data.sheets import factor_table
 from untwine.data.specs import dataset
 from untwine.errors import UntwineError
+from untwine.progress import track
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -30,6 +33,7 @@ def images(
     size: int | None = None,
     channels: int | None = None,
     factors: str | os.PathLike[str] | np.ndarray | None = None,
+    kinds: tuple[str, ...] = (),
 ) -> Dataset:
     """Pictures from a folder (with its subfolders, in sorted order), a .npy or .npz file, or an array.
 
@@ -43,72 +47,94 @@ def images(
     second. An array [n, d] of floats is plain vectors. Of an .npz file the array "images" or "imgs" counts,
     else the first.
 
-    With `factors`, whole numbers [n, k] in an array or a .npy file, a row for each picture in its order, the data
-    can be scored and their perceived distances explained.
+    With `factors`, a table with a row for each picture, the data can be scored and their perceived distances explained:
+    whole numbers [n, k] in an array or a .npy file, or a .csv or .tsv file whose first line names the columns. If one
+    of these is called file, filename, image or path, it says by their paths in the folder which pictures the rows are
+    about; else rows are in the order of the pictures. All other columns are factors: numbers are ordered, texts
+    categorical. A column of decimals with more than 64 different values is cut into 20 bins of equal width.
+    `kinds` says what factors are that are not of this kind: angle=cyclic, digit=categorical.
 
     >>> images(np.zeros((5, 32, 32)), channels=3).shape
     (3, 32, 32)
-    >>> images(np.zeros((4, 8, 8)), factors=np.indices((2, 2)).reshape(2, -1).T).factors.sizes
-    (2, 2)
+    >>> images(np.zeros((4, 8, 8)), factors=np.indices((2, 2)).reshape(2, -1).T, kinds=("factor1=cyclic",)).factors
+    FactorSpace(names=('factor0', 'factor1'), sizes=(2, 2), kinds=('ordered', 'cyclic'))
     """
     if channels not in (None, 1, 3):
         raise UntwineError(f"images: channels is {channels}; it must be 1 (grey) or 3 (colour)")
     if size is not None and size < 1:
         raise UntwineError(f"images: size is {size}; it must be at least 1")
-    table = _table(source, size, channels)
-    return Table(table) if factors is None else Labelled(table, factor_table(factors, len(table)))
+    if factors is None and kinds:
+        raise UntwineError(f"images: kinds ({', '.join(map(str, kinds))}) are those of factors, of which there is no table")
+    rows = None if factors is None else factor_table(factors)
+    if rows is not None:
+        rows.kinds(kinds)  # what is wrong with them is said before many pictures are read
+    table, rows = _table(source, size, channels, rows)
+    # A spec has the hash of an array, but only the path of a file.
+    own = not isinstance(source, np.ndarray) or not isinstance(factors, np.ndarray | None)
+    return Table(table, None, own) if rows is None else Labelled(table, *rows.numbered(kinds), own)
+
+
+class Table(Held, Unlabelled):
+    """Examples alone."""
 
 
 def _table(
-    source: str | os.PathLike[str] | np.ndarray, size: int | None, channels: int | None
-) -> Shaped[np.ndarray, "n ..."]:
-    if isinstance(source, np.ndarray):
-        return _from_array(source, size, channels, "the array")
-    path = Path(source).expanduser()
-    if path.is_dir():
-        return _from_folder(path, size or 64, channels)
-    if not path.exists():
+    source: str | os.PathLike[str] | np.ndarray, size: int | None, channels: int | None, rows: FactorTable | None
+) -> tuple[Shaped[np.ndarray, "n ..."], FactorTable | None]:
+    """The examples, and the rows of their factors in the same order."""
+    path = None if isinstance(source, np.ndarray) else Path(source).expanduser()
+    if path is not None and path.is_dir():
+        return _from_folder(path, size or 64, channels, rows)
+    if path is None:
+        assert isinstance(source, np.ndarray)
+        table = _from_array(source, size, channels, "the array")
+    elif not path.exists():
         raise UntwineError(f"images: there is no {path}; give a folder, a .npy or .npz file, or an array")
-    if path.suffix.lower() in SUFFIXES:
+    elif path.suffix.lower() in SUFFIXES:
         raise UntwineError(f"images: {path} is a single picture; give the folder of all of them: {path.parent}")
-    return _from_array(_load(path), size, channels, str(path))
-
-
-class Table(Unlabelled):
-    """Examples that are simply held in memory."""
-
-    def __init__(self, table: Shaped[np.ndarray, "n ..."]) -> None:
-        super().__init__(table.shape[1:], len(table), None)
-        self._table = self._examples = table  # `examples()` is this table, not a second copy of it
-
-    def _batch(self, indices: Int64[np.ndarray, " n"]) -> Shaped[np.ndarray, "n ..."]:
-        return self._table[indices]
+    else:
+        table = _from_array(_load(path), size, channels, str(path))
+    if rows is not None and rows.files is not None:
+        raise UntwineError(
+            f"images: {rows.where} says which files its rows are about, but examples of an array have no files: "
+            "remove that column, if the rows are in the order of the examples"
+        )
+    return table, rows and rows.in_order(len(table), "examples")
 
 
 # --- folders ----------------------------------------------------------------------------------------
 
 
-def _from_folder(folder: Path, size: int, channels: int | None) -> UInt8[np.ndarray, "n channels size size"]:
+def _from_folder(
+    folder: Path, size: int, channels: int | None, rows: FactorTable | None
+) -> tuple[UInt8[np.ndarray, "n channels size size"], FactorTable | None]:
     from PIL import Image
 
     found = sorted(file for file in folder.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
     files = [file for file in found if not file.name.startswith(".")]
     if not files:
         raise UntwineError(f"images: no pictures in {folder} or its subfolders; looked for {', '.join(SUFFIXES)}")
-    pictures, unreadable = [], []
-    for file in files:
+    rows = rows and rows.of([file.relative_to(folder).as_posix() for file in files])
+    pictures, read, unreadable = [], [], []
+    for number, file in enumerate(track(files, "pictures", len(files))):
         try:
             pictures.append(_square(_open(file), size))
+            read.append(number)
         # What Pillow raises on a broken file depends on the format and on where it is broken.
         except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
             unreadable.append(f"{file.relative_to(folder)} ({error})")
     if not pictures:
-        raise UntwineError(f"images: none of the {len(files)} files in {folder} is readable: {_some(unreadable)}")
+        raise UntwineError(f"images: none of the {len(files)} files in {folder} is readable: {some(unreadable)}")
+    if unreadable and rows is not None and rows.files is None:
+        raise UntwineError(
+            f"images: {len(unreadable)} of the {len(files)} files could not be read: {some(unreadable)}. {rows.where} "
+            "does not say by file names which rows are theirs: remove these files and their rows"
+        )
     if unreadable:
         left_out = f"images: left out {len(unreadable)} of {len(files)} files that could not be read"
-        warnings.warn(f"{left_out}: {_some(unreadable)}", stacklevel=5)
+        warnings.warn(f"{left_out}: {some(unreadable)}", stacklevel=5)
     channels = channels or (1 if all(picture.mode == "L" for picture in pictures) else 3)
-    return _stack(pictures, channels)
+    return _stack(pictures, channels), rows and rows.take(read)
 
 
 def _open(file: Path) -> Image:
@@ -143,10 +169,6 @@ def _stack(pictures: Iterable[Image], channels: int) -> UInt8[np.ndarray, "n cha
     mode = "L" if channels == 1 else "RGB"
     stacked = np.stack([np.asarray(picture.convert(mode)) for picture in pictures])
     return stacked[:, None] if channels == 1 else np.ascontiguousarray(stacked.transpose(0, 3, 1, 2))
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
 
 
 # --- arrays -----------------------------------------------------------------------------------------

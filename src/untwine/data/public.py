@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
 
 from untwine.data.factors import FactorSpace
 
@@ -32,7 +34,8 @@ class Public:
     """A public dataset: what it holds with its default arguments, and the files that it is made from.
 
     `files` takes the dataset's own arguments by name, and returns the files that are needed with these: none where
-    the data is drawn.
+    the data is drawn. `choices` are arguments that decide which files these are, with all their values. `hint` says
+    what else can be done where the files cannot be had.
     """
 
     files: Callable[..., tuple[File, ...]]
@@ -40,3 +43,10 @@ class Public:
     examples: int
     shape: tuple[int, ...]
     factors: FactorSpace | None
+    choices: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    hint: str = ""
+
+    def every(self) -> tuple[File, ...]:
+        """The files of all choices."""
+        chosen = [dict(zip(self.choices, values, strict=True)) for values in product(*self.choices.values())]
+        return tuple(dict.fromkeys(file for arguments in chosen for file in self.files(**arguments)))

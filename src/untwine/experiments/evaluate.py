@@ -18,13 +18,14 @@ from untwine.experiments import results, scores
 from untwine.experiments.sources import Source
 from untwine.metrics.designs import Design
 from untwine.metrics.encoder import Encoder
-from untwine.metrics.local import Bound, averaged, bind, described, drawn, windows_of
+from untwine.metrics.local import Bound, averaged, bind, can_move, described, drawn, windows_of
 from untwine.progress import counter
 from untwine.train.ensemble import load
 from untwine.train.folder import stored
 
 SCORED = ("mig", "modularity", "local-mig", "local-modularity")  # by default, where there are factors
-UNSCORED = ("hoyer", "delta-kl", "dto")  # and where there are none
+GLOBAL = ("mig", "modularity")  # where these have no windows
+UNSCORED = ("hoyer", "delta-kl", "dto")  # where there are none
 PAIRED = ("codes", "factors")
 
 
@@ -113,16 +114,20 @@ def run(
     """Score the finished members of a run's folder, write `scores.json` there, and return what was asked for.
 
     What the folder already holds, asked in the same way of the same version, is not computed again. Models that are
-    compared with the same seed are compared on the same states. If a metric fails, the others are computed and
-    stored all the same.
+    compared with the same seed are compared on the same states. Where states have no example, or several, metrics are
+    on training examples, and those that need interventions are refused. If a metric fails, the others are computed
+    and stored all the same.
 
     Args:
         path: The folder of a run.
         metrics: Names, with a metric's own arguments in brackets if need be: mig, local-mig, "dci(estimator=sklearn)".
+            By default mig and modularity, and their local forms unless all factors are categorical, or windows hold
+            too few examples; without factors hoyer, delta-kl and dto.
         rho: Radii of the windows of local metrics, as fractions of each factor's range. By default 0.1, or what
             moves the factor with most values by one step.
         windows: How many windows a local metric is averaged over.
-        points: States in a sample; by default those of the metric's sampling design, and 10,000 in each window.
+        points: States in a sample; by default those of the metric's sampling design, and 10,000 in each window. Of
+            examples no more than there are.
         examples: Training examples for metrics that need no factors.
         jacobians: Training examples at which dto takes Jacobians.
         seed: Of the windows, the states, and whatever is random in a metric.
@@ -140,7 +145,7 @@ def run(
     scorer = Scorer(source, windows, points, progress)
     asked = [
         Request(one.metric, one.arguments, one.local, radius)
-        for one in requests(metrics or (UNSCORED if dataset.factors is None else SCORED))
+        for one in requests(metrics or scorer.defaults(rho))
         for radius in (rho or [default_radius(dataset)] if one.local else [None])
     ]
     own = {name: member["own"] for name, member in results.members(path).items()}
@@ -184,11 +189,27 @@ class Scorer:
         self.source, self.windows, self.points, self.progress = source, windows, points, progress
         self.encoder = Encoder(source.encode, source.dataset)  # one for all: radii and designs may share states
 
+    def defaults(self, rho: Sequence[float]) -> tuple[str, ...]:
+        """What is asked for where nothing is named."""
+        space = self.source.dataset.factors
+        if space is None:
+            return UNSCORED
+        if not can_move(space):
+            return GLOBAL
+        try:
+            if not rho:  # whoever names a radius is told if there are no such windows
+                windows_of(self.encoder, default_radius(self.source.dataset), 1, self.source.seed)
+        except UntwineError:
+            return GLOBAL
+        return SCORED
+
     def asked(self, one: Request) -> dict[str, Any]:
         """Everything that a request's result depends on, besides the model."""
         options = one.metric.options | (one.metric.local if one.local else {}) | one.arguments
-        dataset = dict(self.source.dataset.spec)
-        about: dict[str, Any] = {"options": options, "dataset": dataset, "seed": self.source.seed}
+        dataset = self.source.dataset
+        about: dict[str, Any] = {"options": options, "dataset": dict(dataset.spec), "seed": self.source.seed}
+        if content := getattr(dataset, "content", None):  # a folder may have changed since
+            about["content"] = content
         if one.metric.takes == PAIRED:
             about["points"] = self._bound(one).points
         else:
@@ -205,7 +226,12 @@ class Scorer:
         for one in asked:
             if one.metric.takes == PAIRED:
                 bound = self._bound(one)
-                samples.setdefault((one.radius, bound.design, bound.points), []).append((one, bound))
+                try:
+                    bound.check(self.encoder)
+                except UntwineError as error:
+                    yield one, error
+                else:
+                    samples.setdefault((one.radius, bound.design, bound.points), []).append((one, bound))
         for (radius, design, points), those in samples.items():
             yield from self._on_samples(those, radius, design, points)
         for one in asked:
@@ -225,6 +251,8 @@ class Scorer:
         found: dict[int, list[metrics.Score]] = {i: [] for i in range(len(those))}
         failed: dict[int, UntwineError] = {}
         chosen: list[Window] = []
+        if not self.source.dataset.complete:
+            points = min(points, len(self.source.dataset))
         try:
             with counter(names, (1 if radius is None else self.windows) * points, self.progress) as count:
                 encoder.on_images = count

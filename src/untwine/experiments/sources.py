@@ -10,7 +10,7 @@ import numpy as np
 from untwine.analysis.gaussian import gaussianised, is_standard_normal
 from untwine.data import Dataset
 from untwine.errors import UntwineError
-from untwine.streams import np_uniform
+from untwine.metrics.designs import among
 from untwine.train.ensemble import Ensemble
 
 
@@ -38,8 +38,7 @@ class Source:
     @functools.cached_property
     def images(self) -> np.ndarray:
         """Training examples, without repetition: all of them where there are no more than asked for."""
-        chosen = np.argsort(np_uniform(self.seed, "examples", len(self.dataset)), kind="stable")
-        return self.dataset.batch(np.sort(chosen[: self.counts["examples"]]))
+        return self.dataset.batch(np.sort(among(len(self.dataset), self.counts["examples"], self.seed)))
 
     @functools.cached_property
     def codes(self) -> np.ndarray:

@@ -1,9 +1,9 @@
-"""Sampling designs: which states a metric needs to see, drawn from any factor space or window."""
+"""Sampling designs: which states a metric needs to see, drawn from any factor space or window, or which examples."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Int64
@@ -15,9 +15,14 @@ from untwine.streams import np_uniform
 
 @dataclass(frozen=True)
 class Design(ABC):
-    """How a metric's sample is drawn. `points` is how many states it has unless another number is asked for."""
+    """How a metric's sample is drawn. `points` is how many states it has unless another number is asked for.
+
+    A design that `intervenes` chooses states itself, or what is made of its sample counts on factors that are
+    independent: both need an image of every state. Any other design may draw from the examples that there are.
+    """
 
     points: int = 10_000
+    intervenes: bool = field(default=True, kw_only=True, compare=False)  # equal samples are drawn once
 
     @abstractmethod
     def draw(self, grid: FactorSpace, points: int, seed: int, step: int = 0) -> Int64[np.ndarray, "*samples k"]:
@@ -32,6 +37,8 @@ class Independent(Design):
     >>> Independent().draw(grid, points=5, seed=0).shape
     (5, 2)
     """
+
+    intervenes: bool = field(default=False, kw_only=True, compare=False)
 
     def draw(self, grid: FactorSpace, points: int, seed: int, step: int = 0) -> Int64[np.ndarray, "*samples k"]:
         return grid.sample(points, seed, step)
@@ -106,3 +113,14 @@ def chosen(grid: FactorSpace, groups: int, seed: int, step: int) -> Int64[np.nda
     if not len(movable):
         raise UntwineError("every factor has a single value: there is none to hold")
     return movable[(np_uniform(seed, "held factor", groups, step) * len(movable)).astype(np.int64)]
+
+
+def among(
+    examples: int, points: int, seed: int, step: int = 0, purpose: str = "examples"
+) -> Int64[np.ndarray, " some"]:
+    """Numbers of examples, uniform and without repetition: `points` of them, or all, in random order.
+
+    >>> among(1000, 3, seed=0).shape, sorted(among(4, 10, seed=0).tolist())
+    ((3,), [0, 1, 2, 3])
+    """
+    return np.argsort(np_uniform(seed, purpose, examples, step), kind="stable")[:points]

@@ -1,7 +1,8 @@
-"""From states to codes: observe, encode, and encode no state twice where it can be remembered."""
+"""From states or examples to codes: observe, encode, and encode nothing twice where it can be remembered."""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -16,16 +17,18 @@ from untwine.errors import UntwineError
 
 # Images `[n, *shape]` to codes `[n, d]`, or `[members, n, d]` of several models: arrays or tensors.
 Encode = Callable[[np.ndarray], Any]
+# Numbers of states or examples, or rows of factors, to their images.
+Images = Callable[[np.ndarray], np.ndarray]
 
 _IMAGES = 2**25  # bytes of images that are observed at once
 _TABLE = 2**29  # bytes of codes that are kept
 
 
 class Encoder:
-    """The codes of a dataset's states, `[*samples, d]` or `[members, *samples, d]`.
+    """The codes of a dataset's states, `[*samples, d]` or `[members, *samples, d]`, and those of its examples.
 
-    States that occur twice are encoded once. Where all states of the dataset fit into memory, their codes are
-    kept: windows, radii and metrics that share states share the work.
+    States that occur twice are encoded once. Where all states of the dataset (or all examples) fit into memory, their
+    codes are kept: windows, radii and metrics that share states share the work.
 
     >>> import untwine.datasets
     >>> squares = untwine.datasets.xy_squares()
@@ -37,12 +40,13 @@ class Encoder:
     >>> encoder = Encoder(encode, squares)
     >>> encoder(states).shape, sum(calls) <= 64, encoder(states[:7]).shape, len(calls)
     ((1000, 64), True, (7, 64), 1)
+    >>> encoder.of_examples(np.arange(5)).shape
+    (5, 64)
     """
 
     def __init__(self, encode: Encode, dataset: Dataset, on_images: Callable[[int], Any] | None = None):
         self.encode, self.dataset, self.on_images = encode, dataset, on_images
-        self._table: np.ndarray | None = None  # [states, members, d]
-        self._known: np.ndarray | None = None
+        self._states, self._examples = _Kept(), _Kept()
         self._pack: bool | None = None
 
     @property
@@ -54,36 +58,54 @@ class Encoder:
             )
         return self.dataset.factors
 
+    @functools.cached_property
+    def labels(self) -> Int64[np.ndarray, "n k"]:
+        """The factors of all training examples."""
+        return self.dataset.factors_of(np.arange(len(self.dataset)))
+
     def __call__(self, factors: Int64[np.ndarray, "*samples k"]) -> Float32[np.ndarray, "*more d"]:
         space = self.space
         flat = factors.reshape(-1, len(space))
         if space.states > np.iinfo(np.int64).max:
-            codes = self._encoded(flat)
+            codes = self._encoded(flat, self.dataset.observe)
         else:
             index, back = np.unique(space.index(flat), return_inverse=True)
-            codes = self._remembered(index, space)[back]
-        whole = np.moveaxis(codes, 1, 0).reshape(codes.shape[1], *factors.shape[:-1], codes.shape[2])
+
+            def observe(numbers: np.ndarray) -> np.ndarray:
+                return self.dataset.observe(space.factors(numbers))
+
+            codes = self._remembered(index, self._states, space.states, observe)[back]
+        return self._members(codes, factors.shape[:-1])
+
+    def of_examples(self, numbers: Int64[np.ndarray, " n"]) -> Float32[np.ndarray, "*members n d"]:
+        """The codes of training examples, each of them one."""
+        codes = self._remembered(numbers, self._examples, len(self.dataset), self.dataset.batch)
+        return self._members(codes, numbers.shape)
+
+    def _members(self, codes: Float32[np.ndarray, "n members d"], samples: tuple[int, ...]) -> np.ndarray:
+        whole = np.moveaxis(codes, 1, 0).reshape(codes.shape[1], *samples, codes.shape[2])
         return whole if self._pack else whole[0]
 
-    def _remembered(self, index: Int64[np.ndarray, " n"], space: FactorSpace) -> Float32[np.ndarray, "n members d"]:
-        if self._table is None:
-            codes = self._encoded(space.factors(index))
-            if space.states * codes[0].nbytes <= _TABLE:
-                self._table = np.empty((space.states, *codes.shape[1:]), np.float32)
-                self._known = np.zeros(space.states, bool)
-                self._table[index], self._known[index] = codes, True
+    def _remembered(
+        self, numbers: Int64[np.ndarray, " n"], kept: _Kept, count: int, images: Images
+    ) -> Float32[np.ndarray, "n members d"]:
+        """The codes of these of `count` things, whose numbers differ."""
+        if kept.table is None:
+            codes = self._encoded(numbers, images)
+            if count * codes[0].nbytes <= _TABLE:
+                kept.table, kept.known = np.empty((count, *codes.shape[1:]), np.float32), np.zeros(count, bool)
+                kept.table[numbers], kept.known[numbers] = codes, True
             return codes
-        assert self._known is not None
-        new = index[~self._known[index]]
+        new = numbers[~kept.known[numbers]]
         if len(new):
-            self._table[new], self._known[new] = self._encoded(space.factors(new)), True
-        return self._table[index]
+            kept.table[new], kept.known[new] = self._encoded(new, images), True
+        return kept.table[numbers]
 
-    def _encoded(self, factors: Int64[np.ndarray, "n k"]) -> Float32[np.ndarray, "n members d"]:
+    def _encoded(self, things: Int64[np.ndarray, "n ..."], images: Images) -> Float32[np.ndarray, "n members d"]:
         bytes_each = math.prod(self.dataset.shape) * self.dataset.dtype.itemsize
         parts = []
-        for part in np.array_split(factors, -(-len(factors) * bytes_each // _IMAGES)):
-            made = self.encode(self.dataset.observe(part))
+        for part in np.array_split(things, -(-len(things) * bytes_each // _IMAGES)):
+            made = self.encode(images(part))
             if isinstance(made, tuple):
                 raise UntwineError("encode gave a tuple: it must give the codes alone, such as the posterior means")
             codes = as_array(made).astype(np.float32)
@@ -98,3 +120,10 @@ class Encoder:
             if self.on_images is not None:
                 self.on_images(len(part))
         return np.concatenate(parts)
+
+
+class _Kept:
+    """Codes `[things, members, d]`, and which of them are known."""
+
+    table: np.ndarray | None = None
+    known: np.ndarray = np.zeros(0, bool)

@@ -6,10 +6,11 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from untwine.errors import UntwineError
+from untwine.metrics.designs import Independent
 from untwine.metrics.score import Outcome, metric
 
 
-@metric
+@metric(design=Independent(intervenes=True))  # rows that share a value stand for interventions: all else must vary
 def irs(codes: Float64[np.ndarray, "n d"], factors: Int64[np.ndarray, "n k"], quantile: float = 0.99) -> Outcome:
     """Interventional robustness: 1 - how far codes move while their factor is held, relative to how far they ever do.
 

@@ -1,4 +1,7 @@
-"""Metrics of a model on data: on a sample of all states, or averaged over local samples (rhodes2021, section 5.3)."""
+"""Metrics of a model on data: on a sample of all states, or averaged over local samples (rhodes2021, section 5.3).
+
+Where the dataset is not `complete` (some states have no example, or several), training examples are sampled.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,12 @@ import numpy as np
 
 from untwine import checks
 from untwine.data.dataset import Dataset
+from untwine.data.factors import FactorSpace
 from untwine.data.windows import Window, around, whole
 from untwine.errors import UntwineError, refuse_unknown
-from untwine.metrics.designs import Design, Groups
+from untwine.metrics.designs import Design, Groups, among
 from untwine.metrics.encoder import Encode, Encoder
+from untwine.metrics.examples import inside, refuse_interventions, windows_among
 from untwine.metrics.score import Metric, Score, metrics
 
 
@@ -33,10 +38,15 @@ class Bound:
         told = self.metric.told(kinds=sample.window.space.kinds, seed=seed)
         return self.metric(sample.codes, sample.factors, **told | self.arguments)
 
+    def check(self, encoder: Encoder) -> None:
+        """Refuse what the data do not have: interventions need an image of every state."""
+        if self.design.intervenes and encoder.space and not encoder.dataset.complete:
+            refuse_interventions(self.metric.__name__, encoder.dataset, encoder.labels)
+
 
 @dataclass(frozen=True)
 class Sample:
-    """States of a window, and their codes."""
+    """States of a window, or examples in it, and their codes."""
 
     window: Window
     codes: np.ndarray
@@ -71,8 +81,13 @@ def bind(metric: Any, points: int | None = None, local: bool = False, **argument
 def drawn(windows: Iterable[Window], design: Design, points: int, encoder: Encoder, seed: int) -> Iterator[Sample]:
     """A sample of each window, encoded: the same for all metrics of one design."""
     for step, window in enumerate(windows):
-        factors = window.place(design.draw(window.grid, points, seed, step))
-        yield Sample(window, encoder(factors), factors)
+        if encoder.dataset.complete:
+            factors = window.place(design.draw(window.grid, points, seed, step))
+            yield Sample(window, encoder(factors), factors)
+        else:
+            held = inside(window, encoder.labels)
+            numbers = held[among(len(held), points, seed, step)]
+            yield Sample(window, encoder.of_examples(numbers), encoder.labels[numbers])
 
 
 # A metric of a model, `(encode, dataset, seed=0)`: `encode` maps images to codes, of one model or of a pack.
@@ -81,6 +96,8 @@ OnModel = Callable[..., Score]
 
 def sampled(metric: Any, points: int | None = None, **arguments: Any) -> OnModel:
     """A metric on states drawn from the whole factor space, as many as its definition has if `points` is None.
+
+    Where some states have no example, or several, it is on as many training examples, or on all that there are.
 
     >>> import untwine.datasets
     >>> square = untwine.datasets.synthetic_linear(ratio=1.0)
@@ -92,6 +109,7 @@ def sampled(metric: Any, points: int | None = None, **arguments: Any) -> OnModel
 
     def score(encode: Encode, dataset: Dataset, seed: int = 0) -> Score:
         encoder = _encoder(encode, dataset)
+        bound.check(encoder)
         (sample,) = drawn([whole(encoder.space)], bound.design, bound.points, encoder, seed)
         return described(bound(sample, seed), dataset, seed)
 
@@ -112,6 +130,9 @@ def local(
     The same seed gives the same windows and the same states in them, whatever the model and the metric. The
     paper's settings are the defaults, 5 bins among them. `freeze_below` and `wrap`: see `data.windows.around`.
 
+    Where some states have no example, or several, windows are around random examples and hold those whose factors are
+    in them. Windows of fewer than 20 examples, or without a factor that varies, do not count (`metrics.examples`).
+
     Args:
         metric: By name, as a function, or a `functools.partial` of one.
         radius: Of a window, as a fraction of each factor's values (rho).
@@ -129,6 +150,7 @@ def local(
 
     def score(encode: Encode, dataset: Dataset, seed: int = 0) -> Score:
         encoder = _encoder(encode, dataset)
+        bound.check(encoder)
         windows = windows_of(encoder, radius, samples, seed, **rules)
         scores = [bound(sample, seed) for sample in drawn(windows, bound.design, bound.points, encoder, seed)]
         return described(averaged(scores, windows, radius, rules), dataset, seed)
@@ -139,7 +161,20 @@ def local(
 def windows_of(encoder: Encoder, radius: float, samples: int, seed: int, **rules: Any) -> list[Window]:
     """The windows of a seed."""
     checks.whole("samples (windows)", samples, 1)
-    return [around(encoder.space, radius, seed, step, **rules) for step in range(samples)]
+    space = encoder.space
+    if rules.get("freeze_below") is None and not can_move(space):
+        raise UntwineError(
+            f"there are no windows: every factor ({', '.join(space.names)}) is categorical, and so keeps its value "
+            "in a window, or has a single one"
+        )
+    if not encoder.dataset.complete:
+        return windows_among(space, encoder.labels, radius, samples, seed, **rules)
+    return [around(space, radius, seed, step, **rules) for step in range(samples)]
+
+
+def can_move(space: FactorSpace) -> bool:
+    """Whether there is a window in which a factor varies: categorical ones are constant in all of them."""
+    return any(size > 1 and kind != "categorical" for size, kind in zip(space.sizes, space.kinds, strict=True))
 
 
 def averaged(scores: Sequence[Score], windows: Sequence[Window], radius: float, rules: dict[str, Any]) -> Score:
@@ -154,13 +189,17 @@ def averaged(scores: Sequence[Score], windows: Sequence[Window], radius: float, 
     details["dead_codes"] = [score.details["dead_codes"] for score in scores]
     details["low"] = [list(window.low) for window in windows]
     details["sizes"] = [list(window.grid.sizes) for window in windows]
-    settings = first.settings | {"radius": radius, "windows": len(scores), **rules}
+    counts = [score.settings["samples"] for score in scores]
+    used = counts[0] if len(set(counts)) == 1 else counts  # windows of examples hold what there is
+    settings = first.settings | {"samples": used, "radius": radius, "windows": len(scores), **rules}
     return Score(f"local_{first.metric}", values.mean(-1), details, settings, first.parts)
 
 
 def described(score: Score, dataset: Dataset, seed: int, **more: Any) -> Score:
     """A score that says on what it was computed."""
-    settings = score.settings | {"dataset": dict(dataset.spec), "sampling_seed": seed, **more}
+    content = getattr(dataset, "content", None)
+    data = dict(dataset.spec) | ({"content": content} if content else {})
+    settings = score.settings | {"dataset": data, "sampling_seed": seed, **more}
     return Score(score.metric, score.values, score.details, settings, score.parts)
 
 

@@ -1,20 +1,42 @@
-"""Pictures of perceived distances: matrices over traversals, and cumulative curves (michlo2023, Figures 3 to A1)."""
+"""Pictures of data: walks along its factors, and perceived distances (michlo2023, Figures 2, 3, 8 and A1)."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from untwine.analysis.perception import Importance, Row
+from untwine.checks import as_array
 from untwine.errors import UntwineError
+from untwine.report import mosaic
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SIDE = 1.35  # inches of a matrix
+
+
+def factor_traversals(found: Mapping[str, tuple[ArrayLike, ArrayLike]], title: str = "") -> Figure:
+    """What `analysis.factor_traversals` found: a column for each factor, with the number of its value below each image.
+
+    >>> walk = np.arange(3), np.zeros((3, 1, 8, 8), np.uint8)
+    >>> figure = factor_traversals({"x": walk, "shape": (walk[0][:2], walk[1][:2])})
+    >>> len(figure.axes[0].images), [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    (5, ['x', 'shape'])
+    """
+    if not found:
+        raise UntwineError("there is no walk along any factor to show")
+    columns, numbers = [], []
+    for values, images in found.values():
+        columns.append(mosaic.plain(mosaic.tiles(as_array(images)[None], "images"), (0.0, 1.0))[0])
+        numbers.append([str(value) for value in as_array(values)])
+    captions = list(zip_longest(*numbers, fillvalue=""))
+    return mosaic.mosaic(list(zip_longest(*columns)), None, list(found), captions, title)
 
 
 def matrices(found: Mapping[str, Mapping[str, Any]], title: str | None = None) -> Figure:

@@ -1,0 +1,180 @@
+"""`untwine data`: what datasets there are; fetch, verify and look at them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from untwine.cli import UsageError, asked, flags, output
+from untwine.errors import UntwineError, unknown
+
+ABOUT = {
+    "list": "list the datasets: what they hold, their licences, and which are here",
+    "get": "fetch a dataset's files, verify them, and make it ready",
+    "check": "verify the files that are here, byte by byte",
+    "show": "draw a picture of what each factor of a dataset changes",
+}
+FOLDER = """Files lie in the folder that UNTWINE_DATA names, else in your cache folder.
+
+UNTWINE_OFFLINE=1 keeps off the network; UNTWINE_MIRROR=https://... is asked before the public addresses."""
+
+
+def data(args: list[str]) -> None:
+    """One of the commands above."""
+    if args[:1] in (["--help"], ["-h"]):
+        lines = [f"  {name:6} {what}" for name, what in ABOUT.items()]
+        print("\n".join(["usage: untwine data COMMAND ...", "", "commands:", *lines, "", FOLDER]))
+        return
+    if not args:
+        raise UsageError(f"data needs a command: {', '.join(f'untwine data {name}' for name in ABOUT)}")
+    command, *rest = args
+    if command not in ABOUT:
+        raise UsageError(str(unknown("command of 'data':", command, ABOUT)))
+    {"list": _list, "get": _get, "check": _check, "show": _show}[command](rest)
+
+
+# --- list -------------------------------------------------------------------------------------------------
+
+
+def _list(args: list[str]) -> None:
+    from untwine.data import store
+    from untwine.data.catalogue import describe
+    from untwine.datasets import get, names
+    from untwine.progress import amount
+
+    json = flags.parse("untwine data list", _about("list"), [flags.switch("json", flags.JSON)], args).json
+    found = [describe(name) | {"summary": flags.summary(get(name))} for name in names()]
+    if json:
+        output.as_json({"folder": str(store.folder()), "datasets": found})
+        return
+    rows = []
+    for one in found:
+        images = f"{one['examples']:,} of {' x '.join(map(str, one['shape']))}" if one.get("shape") else ""
+        held = [images, _factors(one["factors"]) if one.get("factors") else "no factors"]
+        size = amount(one["bytes"]) if "bytes" in one else ""
+        size += f"\n({amount(one['download'])} to fetch)" if one.get("download") else ""
+        name, licence = flags.hyphens(one["name"]), one.get("licence") or ""
+        rows.append([name, one["summary"], "\n".join(held), size, licence, _state(one)])
+    output.table(["dataset", "what it is", "images and factors", "size", "licence", "here"], rows, lines=True)
+    print(f"The data folder is {store.folder()}. All about one: untwine data show NAME --help")
+
+
+def _state(one: dict[str, Any]) -> str:
+    if one["state"] == "your files":
+        return "give " + ", ".join("--dataset." + flags.hyphens(name) for name in one["needs"])
+    if one["state"] != "drawn" and one["drawable"]:
+        return f"{one['state']}, or drawn: --dataset.rendered true"
+    return one["state"]
+
+
+def _factors(sizes: dict[str, int]) -> str:
+    """Names and sizes; equal sizes are said once.
+
+    >>> _factors({"x": 64, "y": 64}), _factors({"shape": 3, "x": 32})
+    ('x, y: 64 values each', 'shape 3, x 32')
+    """
+    if len(sizes) > 1 and len(set(sizes.values())) == 1:
+        return f"{', '.join(sizes)}: {next(iter(sizes.values()))} values each"
+    return ", ".join(f"{name} {size}" for name, size in sizes.items())
+
+
+# --- get --------------------------------------------------------------------------------------------------
+
+
+def _get(args: list[str]) -> None:
+    from untwine.data import store
+    from untwine.data.catalogue import files_of
+    from untwine.data.specs import public_of
+
+    made, given = _one(args, "get", "untwine data get dsprites\nuntwine data get mpi3d --dataset.variant toy", [])
+    public = public_of(made)
+    with asked():
+        # Before the dataset is made, which might do without them.
+        files = () if public is None else files_of(public, flags.values(given.dataset))
+        paths = [str(store.fetch(file, public.hint if public else "")) for file in files]
+        dataset = made(**flags.values(given.dataset))
+    if given.json:
+        output.as_json({"dataset": dataset.spec, "examples": len(dataset), "files": paths})
+        return
+    for path in paths:
+        print(path)
+    print(f"{dataset!r} is ready: {len(dataset):,} examples" + ("" if files else "; nothing had to be fetched"))
+
+
+def _one(args: list[str], command: str, examples: str, fields: list[Any]) -> tuple[Any, Any]:
+    """The dataset function that comes first, and the flags after it: those of the command and its own."""
+    from untwine.data import datasets
+
+    usage = f"usage: untwine data {command} NAME [OPTIONS]"
+    if not args or args[0].startswith("-"):
+        names = ", ".join(map(flags.hyphens, datasets.names()))
+        if {"-h", "--help"} & set(args):
+            print(f"{usage}\n\n{_about(command)}\n\nNAME is one of {names}.")
+            print(f"Its own options: untwine data {command} NAME --help")
+            raise SystemExit(0)
+        raise UsageError(f"which dataset? It comes first, and is one of {names}\n{usage}")
+    name, *rest = args
+    made = flags.find(datasets, name)
+    lines = "\n".join(f"  {line}" for line in examples.splitlines())
+    about = f"{flags.hyphens(made.__name__)}: {flags.description(made)}\n\n{_about(command)}\n\nexamples:\n{lines}"
+    fields = [*fields, flags.switch("json", flags.JSON), ("dataset", flags.arguments(made))]
+    return made, flags.parse(f"untwine data {command} {flags.hyphens(name)}", about, fields, rest)
+
+
+def _about(command: str) -> str:
+    return f"{ABOUT[command][0].upper()}{ABOUT[command][1:]}.\n\n{FOLDER}"
+
+
+# --- check ------------------------------------------------------------------------------------------------
+
+
+def _check(args: list[str]) -> None:
+    from untwine.data import datasets, store
+    from untwine.data.catalogue import public_files
+
+    names = []
+    while args and not args[0].startswith("-"):
+        names.append(flags.find(datasets, args[0]).__name__)
+        args = args[1:]
+    usage = "untwine data check [NAME ...]"
+    json = flags.parse(usage, _about("check"), [flags.switch("json", flags.JSON)], args).json
+    found = [store.check(file) for name in names or datasets.names() for file in public_files(name)]
+    if not names:  # all that is here, and what was made from it
+        found = [one for one in found if one.state != "missing"] + store.check_derived()
+    if json:
+        output.as_json({"folder": str(store.folder()), "files": [vars(one) for one in found]})
+    elif found:
+        rows = [[one.name, one.state, str(one.path or "")] for one in found]
+        output.table(["file", "state", "where"], rows)
+    else:
+        print(f"There is nothing to check in {store.folder()}" + (f" for {', '.join(names)}" if names else ""))
+    wrong = [one for one in found if not one.ok]
+    if wrong:
+        lines = [f"{one.name} is {one.state}" + _difference(one) for one in wrong]
+        raise UntwineError("\n".join(lines))
+
+
+def _difference(one: Any) -> str:
+    if one.found is None:
+        return ""
+    return f": {one.path} has the checksum {one.found}, not {one.expected}; delete it, and it is fetched or made again"
+
+
+# --- show -------------------------------------------------------------------------------------------------
+
+
+def _show(args: list[str]) -> None:
+    from untwine.experiments import show
+
+    shown = {"out": "shown/NAME.png"}
+    fields = [("show", flags.arguments(show.run, prefix=False, shown=shown, leave_out=("dataset",)))]
+    examples = "untwine data show xy-squares\nuntwine data show dsprites --dataset.rendered true --steps 10"
+    made, given = _one(args, "show", examples, fields)
+    chosen = flags.values(given.show)
+    with asked():
+        dataset = made(**flags.values(given.dataset))
+        show.check(dataset, chosen["steps"], chosen["seed"])
+    found = show.run(dataset, **chosen)
+    if given.json:
+        output.as_json({"dataset": dataset.spec, **found})
+        return
+    print(f"Saved in {found['out']}")

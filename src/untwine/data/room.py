@@ -1,0 +1,229 @@
+"""The drawn 3D Shapes: a ray caster for a shape in a room, and a painter that gives what it finds their hues.
+
+What a pixel sees does not depend on hues. So every view is cast once, into weights of materials: how much of each the
+pixel sees, times how brightly it is lit. A picture is the sum of weight times colour.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from jaxtyping import Bool, Float64, UInt8
+
+from untwine.errors import unknown
+from untwine.progress import track
+
+SHAPES = ("cube", "cylinder", "sphere", "capsule")
+MATERIALS = ("floor", "wall", "shape", "sky", "gleam")
+WHOLE = 255  # the weight of a pixel that sees one material alone, in full light
+SIDE, FINE = 64, 4  # pixels along a side of a picture, rays along a side of a pixel
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Where things are and how they are lit; x is to the right, y into the picture, z up, and angles are in degrees.
+
+    These are not the constants of the public dataset, which are not known. They were fitted to what michlo2023 says of
+    its pictures: the perceived distances of Table A1, the means and standard deviations of Table A2. They start from a
+    plain room, and differ from it only as far as those thirteen numbers ask.
+    """
+
+    distance: float = 5.0  # from the camera to the axis on which the shape stands, along the floor
+    height: float = 2.0  # of the camera
+    aim: float = 1.45  # height of the point at which it looks
+    field: float = 48.0  # of view
+    half_width: float = 4.3  # from the axis to the walls at the sides
+    depth: float = 3.85  # from the axis to the wall behind
+    wall: float = 2.98  # height of the walls
+    elevation: float = 50.0  # of the light, which comes from behind the camera that has not turned
+    ambient: float = 0.6  # light that comes from everywhere
+    diffuse: float = 0.54  # light that a surface gets which faces it
+    shadow: float = 0.45  # how much darker the floor is where the shape touches it
+    gleam: float = 0.35  # how much white a reflection adds
+    sharpness: float = 20.0  # of reflections
+    # Radius (of a cube, half its side) and height of each shape at scale 1.
+    cube: tuple[float, float] = (0.73, 1.46)
+    cylinder: tuple[float, float] = (0.77, 1.5)
+    sphere: tuple[float, float] = (0.91, 1.82)
+    capsule: tuple[float, float] = (0.54, 2.02)
+    sky: tuple[float, float, float] = (0.67, 0.93, 1.0)
+
+    @property
+    def light(self) -> Float64[np.ndarray, "3"]:
+        """The direction in which the light is."""
+        angle = math.radians(self.elevation)
+        return np.array([0.0, -math.cos(angle), math.sin(angle)])
+
+    def size(self, shape: str, scale: float) -> tuple[float, float]:
+        """The radius and the height of a shape."""
+        if shape not in SHAPES:
+            raise unknown("shape", shape, SHAPES)
+        radius, height = getattr(self, shape)
+        return scale * radius, scale * height
+
+    def shade(self, cosine: Float64[np.ndarray, "..."]) -> Float64[np.ndarray, "..."]:
+        """How bright a surface is, by the cosine of the angle between its normal and the light."""
+        return np.minimum(1.0, self.ambient + self.diffuse * np.maximum(0.0, cosine))
+
+
+SCENE = Scene()
+
+
+# --- shapes ---------------------------------------------------------------------------------------------
+
+# Where each ray enters and leaves a body. It leaves before it enters if it misses.
+Span = tuple[np.ndarray, np.ndarray]
+
+
+def meet(
+    shape: str, scale: float, origin: Float64[np.ndarray, "3"], rays: Float64[np.ndarray, "n 3"], scene: Scene = SCENE
+) -> Float64[np.ndarray, " n"]:
+    """How far rays from an origin outside a shape that stands on the floor go until they meet it; inf where they miss.
+
+    >>> ahead, up = [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]
+    >>> meet("sphere", 1.0, np.array([0.0, -5.0, SCENE.sphere[0]]), np.array([ahead, up])).round(9).tolist()
+    [4.09, inf]
+    """
+    radius, height = scene.size(shape, scale)
+    if shape == "cube":
+        pieces = [[_slab(origin, rays, axis, -radius, radius) for axis in (0, 1)] + [_slab(origin, rays, 2, 0, height)]]
+    elif shape == "cylinder":
+        pieces = [[_round(origin, rays, radius, 0, 2), _slab(origin, rays, 2, 0, height)]]
+    else:  # two balls, and a cylinder from one to the other; in a sphere they are the same ball
+        pieces = [[_round(origin, rays, radius, z, 3)] for z in (radius, height - radius)]
+        pieces.append([_round(origin, rays, radius, 0, 2), _slab(origin, rays, 2, radius, height - radius)])
+    distance = np.full(len(rays), np.inf)
+    for piece in pieces:  # a ray is in a piece while it is in all of its bodies
+        enter = np.max([enters for enters, _ in piece], axis=0)
+        leave = np.min([leaves for _, leaves in piece], axis=0)
+        distance = np.minimum(distance, np.where((enter <= leave) & (enter > 0), enter, np.inf))
+    return distance
+
+
+def _slab(origin: np.ndarray, rays: np.ndarray, axis: int, low: float, high: float) -> Span:
+    """All between two planes across an axis."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        first, second = ((place - origin[axis]) / rays[:, axis] for place in (low, high))
+    return np.minimum(first, second), np.maximum(first, second)
+
+
+def _round(origin: np.ndarray, rays: np.ndarray, radius: float, z: float, axes: int) -> Span:
+    """A ball around a point on the z axis (three axes), or an endless upright cylinder around that axis (two)."""
+    start, along = (origin - [0, 0, z])[:axes], rays[:, :axes]
+    a, b, c = np.einsum("ni,ni->n", along, along), along @ start, start @ start - radius**2
+    square = b * b - a * c
+    root = np.sqrt(np.maximum(square, 0.0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        enter, leave = (-b - root) / a, (-b + root) / a
+    upright = np.inf if c > 0 else -np.inf  # along a cylinder rays are never in it, or always
+    enter = np.where(a > 0, np.where(square >= 0, enter, np.inf), upright)
+    return enter, np.where(a > 0, np.where(square >= 0, leave, -np.inf), -upright)
+
+
+def normals(
+    shape: str, scale: float, points: Float64[np.ndarray, "n 3"], scene: Scene = SCENE
+) -> Float64[np.ndarray, "n 3"]:
+    """The directions that point away from a shape at points on its surface."""
+    radius, height = scene.size(shape, scale)
+    if shape == "cube":
+        inside = (points - [0, 0, height / 2]) / [radius, radius, height / 2]
+        nearest = np.abs(inside).argmax(1)[:, None] == np.arange(3)
+        return np.where(nearest, np.sign(inside), 0.0)
+    if shape == "cylinder":
+        top = points[:, 2:] >= height * (1 - 1e-9)
+        return np.where(top, [0.0, 0.0, 1.0], points * [1, 1, 0] / radius)
+    centres = np.clip(points[:, 2:], radius, height - radius) * [0, 0, 1]
+    return (points - centres) / radius
+
+
+# --- views ----------------------------------------------------------------------------------------------
+
+
+def camera(
+    turn: float, side: int, scene: Scene = SCENE
+) -> tuple[Float64[np.ndarray, "3"], Float64[np.ndarray, "rays 3"]]:
+    """Where the camera is after a turn around the shape, and its rays, row by row from the top left."""
+    angle = math.radians(turn)
+    right = np.array([math.cos(angle), math.sin(angle), 0.0])
+    origin = np.array([scene.distance * right[1], -scene.distance * right[0], scene.height])
+    ahead = np.array([0.0, 0.0, scene.aim]) - origin
+    ahead /= np.linalg.norm(ahead)
+    steps = (2 * (np.arange(side) + 0.5) / side - 1) * math.tan(math.radians(scene.field / 2))
+    rays = ahead + steps[:, None] * right - steps[:, None, None] * np.cross(right, ahead)
+    return origin, (rays / np.linalg.norm(rays, axis=-1, keepdims=True)).reshape(-1, 3)
+
+
+class View:
+    """The room from one side: the floor, walls behind and at both sides, and the sky above them.
+
+    >>> View(turn=15.0).weights("cube", 1.0).shape
+    (5, 64, 64)
+    """
+
+    def __init__(self, turn: float, scene: Scene = SCENE, side: int = SIDE, fine: int = FINE) -> None:
+        self.scene, self._side, self._fine = scene, side, fine
+        self._origin, self._rays = origin, rays = camera(turn, side * fine, scene)
+        x, y, z = rays.T
+        with np.errstate(divide="ignore"):
+            down = np.where(z < 0, -origin[2] / z, np.inf)
+            aside = (np.copysign(scene.half_width, x) - origin[0]) / x
+            behind = np.where(y > 0, (scene.depth - origin[1]) / y, np.inf)
+        walls = np.minimum(aside, behind)
+        self._floor: Bool[np.ndarray, " rays"] = down < walls
+        self._ground = origin[:2] + down[self._floor, None] * rays[self._floor, :2]
+        above = origin[2] + np.where(self._floor, 0.0, walls) * z > scene.wall
+        light = scene.light
+        bright = scene.shade(np.where(behind < aside, -light[1], 0.0))
+        self._empty = np.zeros((len(MATERIALS), len(rays)))
+        self._empty[0] = np.where(self._floor, scene.shade(light[2:]), 0.0)
+        self._empty[1] = np.where(self._floor | above, 0.0, bright)
+        self._empty[3] = above & ~self._floor
+
+    def weights(self, shape: str, scale: float) -> UInt8[np.ndarray, "materials side side"]:
+        """How much of each material every pixel sees, and how brightly lit; the sum of a pixel is 255 at most."""
+        scene, light = self.scene, self.scene.light
+        found = self._empty.copy()
+        found[0, self._floor] *= 1 - self._darkness(shape, scale)
+        distance = meet(shape, scale, self._origin, self._rays, scene)
+        seen = np.isfinite(distance)
+        rays = self._rays[seen]
+        facing = normals(shape, scale, self._origin + distance[seen, None] * rays, scene)
+        halfway = light - rays
+        halfway /= np.linalg.norm(halfway, axis=1, keepdims=True)
+        mirrored = np.maximum(0.0, np.einsum("ni,ni->n", facing, halfway))
+        gleam = scene.gleam * mirrored**scene.sharpness
+        found[:, seen] = 0.0
+        found[2, seen] = scene.shade(facing @ light) * (1 - gleam)
+        found[4, seen] = gleam
+        pixels = found.reshape(len(MATERIALS), self._side, self._fine, self._side, self._fine).mean((2, 4))
+        # Sums are rounded, not weights: so they never pass the whole.
+        return np.diff(np.rint(WHOLE * pixels.cumsum(0)), axis=0, prepend=0).astype(np.uint8)
+
+    def _darkness(self, shape: str, scale: float) -> Float64[np.ndarray, " floor"]:
+        """The share of light that the shape keeps from the floor around it.
+
+        A ball that lies at a distance d keeps (1 + d^2 / r^2)^(-3/2) of an even light from a floor. The others are
+        treated as if they were balls as near as their foot, which is a point, a disc or a square.
+        """
+        radius, _ = self.scene.size(shape, scale)
+        if shape == "cube":
+            far = np.hypot(*np.maximum(np.abs(self._ground) - radius, 0.0).T)
+        else:
+            far = np.maximum(np.hypot(*self._ground.T) - (radius if shape == "cylinder" else 0.0), 0.0)
+        return self.scene.shadow * (1 + (far / radius) ** 2) ** -1.5
+
+
+def cast(
+    scales: Sequence[float], shapes: Sequence[str], turns: Sequence[float], scene: Scene = SCENE
+) -> UInt8[np.ndarray, "views materials side side"]:
+    """The weights of all these views, turns fastest."""
+    table = np.empty((len(scales), len(shapes), len(turns), len(MATERIALS), SIDE, SIDE), np.uint8)
+    for third, turn in enumerate(track(turns, "drawing 3D Shapes", len(turns))):
+        view = View(turn, scene)
+        for (first, scale), (second, shape) in product(enumerate(scales), enumerate(shapes)):
+            table[first, second, third] = view.weights(shape, scale)
+    return table.reshape(-1, *table.shape[3:])

@@ -1,0 +1,80 @@
+"""What a dataset looks like: a picture of walks along its factors (michlo2023, Figure 2)."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from untwine.checks import whole
+from untwine.data import Dataset, datasets
+from untwine.errors import UntwineError
+
+
+def run(dataset: Dataset, steps: int = 8, seed: int = 0, out: str | Path | None = None) -> dict[str, Any]:
+    """Draw a column of images for each factor, along which that factor alone changes.
+
+    All columns go through one random state. Of a factor with more values than steps, values at equal distances
+    are shown. Of data without factors, random examples are shown.
+
+    Args:
+        dataset: Of images.
+        steps: How many images each column has, at most.
+        seed: Of the state through which the columns go.
+        out: The picture, a .png, .pdf or .svg file.
+    """
+    from untwine import report as pictures
+    from untwine.analysis import factor_traversals
+
+    check(dataset, steps, seed)
+    name = called(dataset)
+    target = Path(out) if out is not None else default_file(name.partition("(")[0])
+    if dataset.factors is None:
+        figure = pictures.images(_examples(dataset, steps, seed), title=name)
+        columns = {}
+    else:
+        found = factor_traversals(dataset, steps, seed)
+        figure = pictures.factor_traversals(found, title=name)
+        columns = {factor: values.tolist() for factor, (values, _) in found.items()}
+    try:
+        pictures.save(figure, target)
+    except OSError as error:
+        raise UntwineError(f"cannot write {target}: {error.strerror or error}") from None
+    return {"out": str(target), "columns": columns}
+
+
+def check(dataset: Dataset, steps: int, seed: int) -> None:
+    """Refuse at once what has no picture."""
+    whole("steps", steps, 2)
+    whole("seed", seed, 0)
+    if len(dataset.shape) != 3:
+        raise UntwineError(
+            f"examples of {dataset!r} are vectors of {dataset.shape[0]} numbers: there is no image to show"
+        )
+
+
+def called(dataset: Dataset) -> str:
+    """The name of a dataset, with those of its arguments that are not as ever: which of its forms was used.
+
+    >>> import untwine.datasets
+    >>> called(untwine.datasets.xy_squares(spacing=4))
+    'xy-squares(spacing=4)'
+    """
+    name = str(dataset.spec.get("name", "dataset"))
+    usual = inspect.signature(datasets[name]).parameters if name in datasets else {}
+    given = {key: value for key, value in dataset.spec.items() if key in usual and value != usual[key].default}
+    arguments = ", ".join(f"{key}={value}" for key, value in given.items() if not isinstance(value, dict | list))
+    return name.replace("_", "-") + (f"({arguments})" if arguments else "")
+
+
+def default_file(name: str) -> Path:
+    return Path("shown") / f"{name}.png"
+
+
+def _examples(dataset: Dataset, steps: int, seed: int) -> np.ndarray:
+    from untwine.streams import np_uniform
+
+    order = np.argsort(np_uniform(seed, "shown examples", len(dataset)), kind="stable")
+    return dataset.batch(np.resize(order[: steps * steps], steps * steps)).reshape(steps, steps, *dataset.shape)

@@ -1,0 +1,79 @@
+"""Where not every state has an image, or some have several: the examples themselves are sampled, all or in windows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int64
+
+from untwine.data.dataset import Dataset
+from untwine.data.factors import FactorSpace
+from untwine.data.windows import Window, around
+from untwine.errors import UntwineError
+from untwine.metrics.arrays import varying
+from untwine.metrics.designs import among
+from untwine.metrics.score import metrics
+
+LEAST = 20  # examples that a window must hold
+TRIES = 1000  # examples around which windows are looked for
+
+
+def inside(window: Window, labels: Int64[np.ndarray, "n k"]) -> Int64[np.ndarray, " some"]:
+    """Which examples have factors in a window.
+
+    >>> space = FactorSpace(("x",), (10,), ("cyclic",))
+    >>> inside(around(space, 0.2, centre=[0], wrap=True), np.arange(10)[:, None]).tolist()
+    [0, 1, 2, 8, 9]
+    """
+    return np.flatnonzero(((labels - np.array(window.low)) % window.space.sizes < window.grid.sizes).all(1))
+
+
+def windows_among(
+    space: FactorSpace, labels: Int64[np.ndarray, "n k"], radius: float, samples: int, seed: int, **rules: Any
+) -> list[Window]:
+    """Windows around examples in random order, none around one twice: those that hold enough for a score.
+
+    These are at least 20 examples, and a factor that varies among them. There may be fewer than `samples`: all that
+    are found around 1,000 examples.
+
+    >>> space = FactorSpace(("x", "y"), (10, 10), ("ordered", "ordered"))
+    >>> len(windows_among(space, space.sample(200, seed=0), 0.2, 5, seed=0))
+    5
+    """
+    found, fullest = [], 0
+    centres = among(len(labels), TRIES, seed, purpose="centres of windows")
+    for number in centres:
+        window = around(space, radius, centre=labels[number], **rules)
+        held = inside(window, labels)
+        fullest = max(fullest, len(held))
+        if len(held) >= LEAST and varying(labels[held]).any():
+            found.append(window)
+        if len(found) == samples:
+            break
+    if not found:
+        raise UntwineError(
+            f"no window of radius {radius:g} holds {LEAST} examples of different factors: the fullest, of those around "
+            f"{len(centres):,} of the {len(labels):,} examples, holds {fullest}; take a larger radius (rho)"
+        )
+    return found
+
+
+def refuse_interventions(metric: str, dataset: Dataset, labels: Int64[np.ndarray, "n k"]) -> None:
+    """The error for a metric that intervenes on factors, where these are as they were found."""
+    assert dataset.factors is not None
+    name, states = dataset.spec.get("name", "this dataset"), dataset.factors.states
+    seen = len(np.unique(labels, axis=0))
+    if seen < states:
+        have = f"only {seen:,} of the {states:,} states of {name} have an example"
+    else:
+        have = f"the {states:,} states of {name} have {len(labels):,} examples: no look stands for a state"
+    able = [name for name in metrics if _takes_examples(metrics[name])]
+    raise UntwineError(
+        f"{metric} needs interventions: it compares states that agree in one factor while all others vary freely, but "
+        f"{have}. Metrics that take the examples as they are: {', '.join(able)}"
+    )
+
+
+def _takes_examples(metric: Any) -> bool:
+    return "factors" in metric.takes and not metric.design.intervenes

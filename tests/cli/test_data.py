@@ -1,0 +1,176 @@
+"""`untwine data`: list, get, check and show, as a user types them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import untwine as uw
+from untwine.cli import main
+
+Captured = pytest.CaptureFixture[str]
+Publish = Callable[[str], Path]
+
+
+@pytest.fixture
+def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data folder in which nothing lies, off the network."""
+    folder = tmp_path / "nothing"
+    folder.mkdir()
+    monkeypatch.setenv("UNTWINE_DATA", str(folder))
+    monkeypatch.setenv("UNTWINE_OFFLINE", "1")
+    monkeypatch.delenv("UNTWINE_MIRROR", raising=False)
+    return folder
+
+
+def listed(capsys: Captured) -> dict[str, dict]:
+    assert main(["data", "list", "--json"]) == 0
+    return {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)["datasets"]}
+
+
+# --- list -------------------------------------------------------------------------------------------------
+
+
+def test_list_says_what_there_is_without_fetching(empty: Path, capsys: Captured):
+    found = listed(capsys)
+    assert sorted(found) == uw.datasets.names()
+    dots = found["three_dots"]
+    assert (dots["shape"], dots["examples"], dots["factors"]["x1"]) == ([1, 64, 64], 500_000, 64)
+    assert (dots["state"], dots["licence"], dots["files"]) == ("drawn", None, [])
+    assert found["images"]["needs"] == ["source"] and found["images"]["state"] == "your files"
+    sprites = found["dsprites"]
+    assert (sprites["state"], sprites["drawable"], sprites["examples"]) == ("fetchable", True, 737_280)
+    assert sprites["factors"] == {"shape": 3, "scale": 6, "orientation": 40, "x": 32, "y": 32}
+    assert sprites["bytes"] == 737_280 * 4096 and sprites["files"][0]["here"] is None
+    assert all(one["licence"] for one in found.values() if one.get("files"))
+    assert list(empty.iterdir()) == []
+
+
+def test_list_for_people(empty: Path, capsys: Captured):
+    assert main(["data", "list"]) == 0
+    said = capsys.readouterr().out
+    for text in ("three-dots", "dsprites", "fetchable", "drawn", "give --dataset.source", "CC BY 4.0", str(empty)):
+        assert text in said
+
+
+def test_list_knows_what_is_here(public: Publish, capsys: Captured):
+    folder = public("mnist")
+    found = listed(capsys)
+    assert found["mnist"]["state"] == "present" and found["fashion_mnist"]["state"] == "fetchable"
+    assert found["mnist"]["files"][0]["here"].startswith(str(folder))
+
+
+# --- get --------------------------------------------------------------------------------------------------
+
+
+def test_get_of_files_that_are_here(public: Publish, capsys: Captured):
+    folder = public("mnist")
+    assert main(["data", "get", "mnist"]) == 0
+    said = capsys.readouterr().out
+    assert str(folder / "mnist" / "train-images-idx3-ubyte.gz") in said and "is ready" in said
+    assert main(["data", "get", "mnist", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["dataset"]["split"] == "train"
+
+
+@pytest.mark.parametrize("command", [["data", "get"], ["data", "show"], ["perceive"]])
+def test_what_cannot_be_had_says_all_that_helps(command: list[str], empty: Path, capsys: Captured):
+    assert main([*command, "dsprites"]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    for text in (
+        "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz",
+        "https://github.com/google-deepmind/dsprites-dataset",
+        "7da33b31b13a06f4b04a70402ce90c2e",
+        str(empty / "dsprites"),
+        "--dataset.rendered true",
+    ):
+        assert text in said.err
+    assert not any(file.is_file() for file in empty.rglob("*"))
+
+
+def test_training_on_what_cannot_be_had(empty: Path, tmp_path: Path, capsys: Captured):
+    assert main(["train", "vae", "--dataset", "shapes3d", "--out", str(tmp_path / "run"), "--steps", "1"]) == 1
+    assert "3dshapes.h5" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_get_of_what_is_drawn(capsys: Captured):
+    assert main(["data", "get", "xy-squares"]) == 0
+    assert "nothing had to be fetched" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["get"], "which dataset?"),
+        (["get", "dsprite"], "did you mean 'dsprites'?"),
+        (["show", "mnistt"], "did you mean 'mnist'?"),
+        (["get", "mpi3d", "--dataset.variant", "reel"], "did you mean 'real'?"),
+        (["show", "pinwheel"], "vectors of 2 numbers"),
+        (["show", "xy-squares", "--steps", "1"], "steps must be a whole number, 2 or more"),
+        (["check", "mnistt"], "did you mean 'mnist'?"),
+    ],
+)
+def test_a_wrong_command_line(arguments: list[str], message: str, empty: Path, capsys: Captured):
+    assert main(["data", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["get", "show", "check", "list"])
+def test_help_teaches(command: str, capsys: Captured):
+    assert main(["data", command, "--help"]) == 0
+    said = capsys.readouterr().out
+    assert f"untwine data {command}" in said and "UNTWINE_DATA" in said
+
+
+# --- check ------------------------------------------------------------------------------------------------
+
+
+def test_check_reads_every_byte(public: Publish, capsys: Captured):
+    folder = public("mnist")
+    assert main(["data", "check", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["files"]
+    assert {one["state"] for one in found} == {"right"} and len(found) >= 2
+    broken = folder / "mnist" / "train-images-idx3-ubyte.gz"
+    content = bytearray(broken.read_bytes())
+    content[-1] ^= 1
+    broken.write_bytes(content)
+    assert main(["data", "check"]) == 1
+    said = capsys.readouterr()
+    assert "wrong" in said.out and "train-images-idx3-ubyte.gz is wrong" in said.err and str(broken) in said.err
+    assert main(["data", "get", "mnist"]) == 1
+    assert broken.read_bytes() == bytes(content)
+
+
+def test_check_of_a_name_tells_what_is_missing(empty: Path, capsys: Captured):
+    assert main(["data", "check", "smallnorb"]) == 1
+    assert "missing" in capsys.readouterr().out
+    assert main(["data", "check"]) == 0
+    assert "nothing to check" in capsys.readouterr().out
+
+
+# --- show -------------------------------------------------------------------------------------------------
+
+
+def test_show_draws_a_column_for_each_factor(tmp_path: Path, capsys: Captured):
+    file = tmp_path / "pictures" / "squares.png"
+    assert main(["data", "show", "xy-squares", "--steps", "4", "--out", str(file), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["columns"] == dict.fromkeys(uw.datasets.xy_squares().factors.names, [0, 2, 5, 7])
+    with Image.open(file) as picture:
+        assert np.asarray(picture.convert("RGB")).std() > 10
+
+
+def test_show_of_several_looks_and_of_none(public: Publish, tmp_path: Path, capsys: Captured):
+    public("mnist")
+    assert main(["data", "show", "mnist", "--steps", "10", "--out", str(tmp_path / "a.png"), "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["columns"]["digit"]) > 1
+    np.save(tmp_path / "own.npy", np.arange(20 * 64, dtype=np.uint8).reshape(20, 8, 8))
+    arguments = ["--dataset.source", str(tmp_path / "own.npy"), "--out", str(tmp_path / "b.svg")]
+    assert main(["data", "show", "images", *arguments]) == 0
+    assert (tmp_path / "b.svg").stat().st_size > 1000 and "b.svg" in capsys.readouterr().out

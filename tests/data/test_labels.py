@@ -1,0 +1,182 @@
+"""Tables of factors: how they are read and numbered, what their errors say, and datasets that are made of them."""
+
+from __future__ import annotations
+
+import warnings
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from untwine.data import FactorSpace
+from untwine.data.labelled import Labelled
+from untwine.data.labels import BINS, MANY, FactorTable
+from untwine.data.sheets import factor_table
+from untwine.errors import UntwineError
+
+
+def read(tmp_path: Path, text: str | bytes, name: str = "factors.csv") -> FactorTable:
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return factor_table(path)
+
+
+# --- reading ----------------------------------------------------------------------------------------
+
+
+def test_what_spreadsheets_write_is_read(tmp_path):
+    text = '\ufefffile,size,"shape, in words"\r\n"a ""x"".png", 10 ,"big, red"\r\n\r\nb.png,+9,star\r\n'
+    table = read(tmp_path, text)
+    assert table.names == ("size", "shape, in words") and table.files == ('a "x".png', "b.png")
+    assert table.columns[0].tolist() == [10, 9] and table.columns[1].tolist() == ["big, red", "star"]
+    assert read(tmp_path, "Größe\n1\n", "factors.TSV").names == ("Größe",)
+
+
+@pytest.mark.parametrize(
+    ("cells", "values", "kind"),
+    [
+        (["10", "9", "-1"], [2, 1, 0], "ordered"),
+        (["0.5", "1e-3", ".25"], [2, 0, 1], "ordered"),
+        (["1.0", "1", "01"], [0, 0, 0], "ordered"),
+        (["10", "9", "nine"], [0, 1, 2], "categorical"),  # as texts: "10" comes first
+        (["true", "false", "true"], [1, 0, 1], "categorical"),
+        (["none", "hat", "none"], [1, 0, 1], "categorical"),
+        ([str(2**60 + 1), str(2**60), "0"], [2, 1, 0], "ordered"),  # which floats do not tell apart
+        (["1" + "0" * 30, "2" + "0" * 30, "0"], [1, 2, 0], "ordered"),
+    ],
+)
+def test_columns_of_numbers_are_ordered_and_columns_of_texts_are_not(tmp_path, cells, values, kind):
+    labels, space = read(tmp_path, "\n".join(["x", *cells])).numbered()
+    assert labels[:, 0].tolist() == values and space.kinds == (kind,) and space.sizes == (len(set(values)),)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x,y\n1,2\n3,\n", "line 3 has nothing in column 'y'"),
+        ("x,y\n1,2\n 3\n", "line 3 has 1 cells, and the first line names 2 columns"),
+        ("x,\n1,2\n", "column 2 has no name"),
+        ("x,x\n1,2\n", "column 2 is called 'x', as another one is"),
+        ("file,image\na,b\n", "which column names the picture, file or image?"),
+        ("file\na\n", "has no column but 'file': it needs one for each factor"),
+        ("x,y\n", "must have a line with the names of its columns, and a line for each picture"),
+        ("", "must have a line with the names of its columns"),
+        ("file;x\na;1\n", "seems to have its columns parted by ';'; a .csv file has commas"),
+        ("1,2\n3,4\n", "begins with numbers: its first line must have the names of the columns"),
+        ("x\n1\nNaN\n2\n", "column 'x' holds numbers, but in line 3 it has 'NaN'"),
+        ("x\n1\n1e999\n", "column 'x' has 1e999 in line 3, which is too large"),
+        ('x\n"1\n', "cannot be read: unexpected end of data"),
+        (b"x\n\xff\n", "is no text in UTF-8"),
+    ],
+)
+def test_what_is_wrong_with_a_table_is_said(tmp_path, text, message):
+    with pytest.raises(UntwineError) as error:
+        read(tmp_path, text)
+    assert message in str(error.value) and "factors.csv" in str(error.value)
+
+
+def test_other_files_are_refused(tmp_path):
+    with pytest.raises(UntwineError, match=r"factors\.xlsx must be a \.csv, \.tsv or \.npy file"):
+        read(tmp_path, "x\n1\n", "factors.xlsx")
+    with pytest.raises(UntwineError, match=r"cannot be read as a \.npy file"):
+        read(tmp_path, "x\n1\n", "factors.npy")
+    np.save(tmp_path / "objects.npy", np.array([{}], dtype=object), allow_pickle=True)
+    with pytest.raises(UntwineError, match=r"cannot be read as a \.npy file"):
+        factor_table(tmp_path / "objects.npy")
+
+
+def test_many_decimals_are_cut_into_bins_and_that_is_said(tmp_path):
+    numbers = np.linspace(0, 1, MANY + 2) ** 9
+    with pytest.warns(UserWarning, match=r"column 'x' has 66 different decimals from 0 to 1; it is cut into 20 bins"):
+        labels, space = read(tmp_path, "\n".join(["x", *map(repr, numbers.tolist())])).numbered()
+    # By counting, for each number, how many of the bins that hold something lie to the left of its own.
+    own = [min(int(number * BINS), BINS - 1) for number in numbers]
+    held = sorted(set(own))
+    assert labels[:, 0].tolist() == [held.index(one) for one in own] and space.sizes == (len(held),)
+    assert len(held) < BINS  # some are empty
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        few = read(tmp_path, "\n".join(["x", *map(repr, numbers[:MANY].tolist())])).numbered()
+        whole = read(tmp_path, "\n".join(["x", *(str(i // 2) for i in range(400))])).numbered()
+    assert few[1].sizes == (MANY,) and whole[1].sizes == (200,)
+
+
+def test_a_column_that_tells_rows_apart_is_doubted(tmp_path):
+    rows = "\n".join(f"{i},{i % 3}" for i in range(100))
+    with pytest.warns(UserWarning, match="column 'id' differs in all of its 100 rows: if it is a number or a name"):
+        read(tmp_path, f"id,x\n{rows}").numbered()
+
+
+def test_constant_columns_are_factors_of_one_value(tmp_path):
+    labels, space = read(tmp_path, "x,y\n1,a\n2,a\n").numbered()
+    assert labels.tolist() == [[0, 0], [1, 0]] and space.sizes == (2, 1)
+
+
+# --- datasets of labelled examples ------------------------------------------------------------------
+
+
+def labelled(rows: list[tuple[int, ...]], sizes: tuple[int, ...]) -> Labelled:
+    """Examples that are their own numbers."""
+    space = FactorSpace(tuple("abcdefgh"[: len(sizes)]), sizes, ("ordered",) * len(sizes))
+    return Labelled(np.arange(len(rows), dtype=np.float32)[:, None], np.array(rows, np.int64), space)
+
+
+def test_a_dataset_is_complete_if_every_state_has_exactly_one_example():
+    every = list(product(range(3), range(2)))
+    assert labelled(every[::-1], (3, 2)).complete
+    assert not labelled(every[1:], (3, 2)).complete  # one is missing
+    assert not labelled([*every, every[0]], (3, 2)).complete  # one is there twice
+    assert not labelled([*every[1:], every[1]], (3, 2)).complete  # as many as there are states, but not all
+    assert not labelled(every, (3, 3)).complete
+
+
+def test_observing_shows_the_first_example_of_a_state():
+    rows = [(2, 1), (0, 1), (2, 1), (1, 0), (0, 1)]
+    data = labelled(rows, (3, 2))
+    wanted = [(1, 0), (2, 1), (0, 1), (2, 1)]
+    assert data.observe(wanted)[:, 0].tolist() == [rows.index(row) for row in wanted]
+    with pytest.raises(UntwineError, match=r"no example has the factors \[1, 1\]: there are examples of 3 of the 6"):
+        data.observe([(1, 0), (1, 1)])
+    with pytest.raises(UntwineError, match="its values are 0 to 2"):
+        labelled([(3, 0)], (3, 2))
+
+
+def test_there_may_be_more_states_than_64_bits_number():
+    sizes = (2**20, 300, 2**20, 2**20, 256)
+    rows = [
+        (2**20 - 1, 299, 2**20 - 1, 2**20 - 1, 255),
+        (0, 0, 0, 0, 0),
+        (0, 0, 0, 0, 1),
+        (0, 0, 0, 1, 0),
+        (1, 0, 0, 0, 0),
+    ]
+    data = labelled(rows, sizes)
+    assert data.factors is not None and data.factors.states > 2**63 and not data.complete
+    assert data.observe(rows[::-1])[:, 0].tolist() == [4, 3, 2, 1, 0]
+    for missing in ([0, 0, 0, 0, 255], [0, 0, 0, 1, 1], [*rows[0][:-1], 254]):
+        with pytest.raises(UntwineError, match="no example has the factors"):
+            data.observe([missing])
+
+
+def test_lookups_agree_with_a_dictionary():
+    space = FactorSpace(("a", "b", "c"), (7, 300, 5), ("ordered",) * 3)
+    rows = [tuple(row) for row in space.sample(500, seed=0).tolist()]
+    data = labelled(rows, space.sizes)
+    first = {row: i for i, row in reversed(list(enumerate(rows)))}
+    assert data.observe(rows)[:, 0].tolist() == [first[row] for row in rows]
+
+
+def test_only_what_a_user_may_change_has_a_content():
+    table, labels = np.zeros((2, 1, 4, 4), np.uint8), np.array([[0], [1]])
+    space = FactorSpace(("digit",), (2,), ("categorical",))
+    assert Labelled(table, labels, space).content is None
+    own = Labelled(table, labels, space, own=True).content
+    assert own == Labelled(table.copy(), labels, space, own=True).content
+    others = [
+        Labelled(table + np.uint8(1), labels, space, own=True),
+        Labelled(table, labels[::-1].copy(), space, own=True),
+        Labelled(table, labels, FactorSpace(("digit",), (3,), ("categorical",)), own=True),
+        Labelled(table, labels, FactorSpace(("figure",), (2,), ("categorical",)), own=True),
+    ]
+    assert len({own, *(one.content for one in others)}) == 5

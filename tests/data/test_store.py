@@ -1,0 +1,820 @@
+"""The data folder: what is fetched is whole and right or not there, and messages say what to do."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import re
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from untwine.data import download, places, store
+from untwine.data.public import File
+from untwine.errors import Unavailable, UntwineError
+from untwine.locks import locked
+from untwine.progress import counter
+
+CONTENT = np.arange(100_000, dtype="<u4").tobytes()  # 400 kB, no two parts of which are the same
+OTHER = CONTENT[::-1]
+HINT = "A drawn one needs no file."
+
+
+class Server:
+    """A web server on this machine. What it answers is told by the first folder of the address."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str | None]] = []  # addresses and the ranges asked for
+        self.content = CONTENT
+        self.tag = '"first"'
+        self.web = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self.web.daemon_threads = True
+        self.web.handle_error = lambda *args: None  # a reader that went away
+        self.go = threading.Event()
+        self.root = f"http://127.0.0.1:{self.web.server_port}"
+        threading.Thread(target=self.web.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+
+    def url(self, how: str, name: str = "data.bin") -> str:
+        return f"{self.root}/{how}/{name}"
+
+    def ranges(self) -> list[str | None]:
+        return [asked for _, asked in self.asked]
+
+    def _handler(server) -> type[BaseHTTPRequestHandler]:
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                how = self.path.split("/")[1]
+                server.asked.append((self.path, self.headers["Range"]))
+                getattr(self, f"answer_{how}", self.answer_gone)()
+
+            def log_message(self, *args: Any) -> None: ...
+
+            def send(self, status: int, content: bytes, upto: int | None = None, **headers: str) -> None:
+                self.send_response(status)
+                fields = {"Content-Length": str(len(content)), "ETag": server.tag}
+                for key, value in (fields | {key.replace("_", "-"): value for key, value in headers.items()}).items():
+                    self.send_header(key, value)
+                self.end_headers()
+                self.wfile.write(content[:upto])
+
+            def part(self, upto: int | None = None) -> None:
+                """A server that knows ranges."""
+                asked, whole = self.headers["Range"], len(server.content)
+                start = int(asked[6:-1]) if asked and self.headers["If-Range"] in (None, server.tag) else 0
+                if asked and start >= whole:
+                    self.send(416, b"", Content_Range=f"bytes */{whole}")
+                elif start:
+                    self.send(206, server.content[start:], upto, Content_Range=f"bytes {start}-{whole - 1}/{whole}")
+                else:
+                    self.send(200, server.content, upto)
+
+            def answer_good(self) -> None:
+                self.part()
+
+            def answer_drops(self) -> None:
+                """Each answer ends after 150 kB, whatever was promised."""
+                self.part(upto=150_000)
+
+            def answer_drops_always(self) -> None:
+                self.send(200, server.content, upto=150_000)
+
+            def answer_plain(self) -> None:
+                """A server that does not know ranges."""
+                self.send(200, server.content)
+
+            def answer_misplaced(self) -> None:
+                """One that gives another range than was asked for."""
+                if self.headers["Range"]:
+                    self.send(206, server.content[:50], Content_Range=f"bytes 0-49/{len(server.content)}")
+                else:
+                    self.send(200, server.content)
+
+            def answer_wrong(self) -> None:
+                self.send(200, OTHER)
+
+            def answer_page(self) -> None:
+                self.send(200, b"<html>Log in</html>", Content_Type="text/html; charset=utf-8")
+
+            def answer_empty(self) -> None:
+                self.send(200, b"")
+
+            def answer_packed(self) -> None:
+                """One that calls a compressed file compressed, so that a browser would unpack it."""
+                self.send(200, server.content, Content_Encoding="gzip")
+
+            def answer_busy(self) -> None:
+                self.send(503, b"")
+
+            def answer_gone(self) -> None:
+                self.send(404, b"")
+
+            def answer_silent(self) -> None:
+                time.sleep(1)
+
+            def answer_later(self) -> None:
+                """When the test says so."""
+                server.go.wait(30)
+                self.send(200, server.content)
+
+        return Handler
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(download, "PAUSE", 0.001)
+    made = Server()
+    yield made
+    made.go.set()
+    made.web.shutdown()
+    made.web.server_close()
+
+
+@pytest.fixture(autouse=True)
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data folder, and beside it the one for a user's caches."""
+    monkeypatch.setenv("UNTWINE_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("pooch.os_cache", lambda project: tmp_path / "cache" / project)
+    for name in ("UNTWINE_OFFLINE", "UNTWINE_MIRROR"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def hashed(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The files that were read for their checksums."""
+    read: list[Path] = []
+    real = places.digest
+    monkeypatch.setattr(places, "digest", lambda path, *how: (read.append(path), real(path, *how))[1])
+    return read
+
+
+def md5(content: bytes = CONTENT) -> str:
+    return f"md5:{hashlib.md5(content).hexdigest()}"
+
+
+def sha256(content: bytes = CONTENT) -> str:
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+def public(*urls: str, checksum: str | None = "", **more: Any) -> File:
+    return File("sub/data.bin", urls, md5() if checksum == "" else checksum, **more)
+
+
+def put(path: Path, content: bytes = CONTENT) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+def refused(file: File, folder: Path, *also: str) -> str:
+    """The message of a file that cannot be had, which always says all that is needed to get it otherwise."""
+    with pytest.raises(Unavailable) as caught:
+        store.fetch(file, HINT)
+    message = str(caught.value)
+    for said in (file.name, *file.urls, str(folder / "sub"), file.checksum or "no published checksum", *also):
+        assert said in message, f"{said!r} is not in:\n{message}"
+    assert message.endswith(HINT)
+    return message
+
+
+def left(folder: Path) -> set[str]:
+    """What is in a folder, other than locks and stamps."""
+    names = {path.name for path in folder.rglob("*") if path.is_file()}
+    return {name for name in names if not name.endswith((".lock", ".stamp.json"))}
+
+
+def read_only(folder: Path) -> Path:
+    """Marked so; as the superuser, whom that does not stop, the store still has to keep to it."""
+    for path in [*(path for path in folder.rglob("*") if path.is_dir()), folder]:
+        path.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def may_be_removed(tmp_path: Path) -> Iterator[None]:
+    yield
+    for path in [tmp_path, *tmp_path.rglob("*")]:
+        if path.is_dir() and not path.is_symlink():
+            path.chmod(0o700)
+
+
+# --- the folders ------------------------------------------------------------------------------------
+
+
+def test_the_data_folder_is_that_of_the_variable_or_of_the_platform(data, tmp_path, monkeypatch):
+    assert store.places() == [data] and store.folder() == store.writable() == data
+    monkeypatch.setenv("UNTWINE_DATA", "~/things")
+    assert store.folder() == Path.home() / "things"
+    for unset in (lambda: monkeypatch.setenv("UNTWINE_DATA", ""), lambda: monkeypatch.delenv("UNTWINE_DATA")):
+        unset()
+        assert store.places() == [tmp_path / "cache" / "untwine"]
+
+
+def test_files_of_a_read_only_folder_are_used_in_place_and_the_rest_goes_to_the_users_own(data, tmp_path, server):
+    put(data / "sub" / "data.bin")
+    read_only(data)
+    cache = tmp_path / "cache" / "untwine"
+    assert store.places() == [data, cache] and store.folder() == data and store.writable() == cache
+    assert store.fetch(public(server.url("good"))) == data / "sub" / "data.bin"
+    assert server.asked == []
+
+    second = File("sub/second.bin", (server.url("good"),), md5())
+    assert store.fetch(second) == cache / "sub" / "second.bin" == store.find(second)
+    made = store.derived("made/a-v1.npy", lambda path: np.save(path, np.arange(3)), "counting")
+    assert made == cache / "made" / "a-v1.npy"
+    assert {path.name for path in data.rglob("*")} == {"sub", "data.bin"}
+
+
+def test_what_was_verified_in_a_read_only_folder_is_remembered(data, tmp_path, hashed, monkeypatch):
+    put(data / "sub" / "data.bin")
+    read_only(data)
+    store.fetch(public())
+    store.fetch(public())
+    assert len(hashed) == 1
+    monkeypatch.setattr(places, "_seen", {})  # a new process
+    store.fetch(public())
+    assert len(hashed) == 1
+    assert len(list((tmp_path / "cache" / "untwine" / ".stamps").iterdir())) == 1
+
+
+def test_where_no_stamp_can_be_written_the_process_remembers(data, tmp_path, hashed):
+    put(data / "sub" / "data.bin")
+    read_only(data)
+    put(tmp_path / "cache", b"a file where there should be a folder")
+    for _ in range(3):
+        assert store.fetch(public()) == data / "sub" / "data.bin"
+    assert len(hashed) == 1
+
+
+def test_files_derived_in_a_folder_that_became_read_only_are_used(data):
+    made = store.derived("a.npy", lambda path: np.save(path, 1), "counting")
+    read_only(data)
+    assert store.derived("a.npy", lambda path: pytest.fail("made again"), "counting") == made
+
+
+def test_a_wrong_file_of_a_read_only_folder_does_not_stop_a_user(data, tmp_path, server):
+    put(data / "sub" / "data.bin", OTHER)
+    read_only(data)
+    with pytest.warns(UserWarning, match=f"{data}.*{md5(OTHER)}.*it is not used"):
+        found = store.fetch(public(server.url("good")))
+    assert found == tmp_path / "cache" / "untwine" / "sub" / "data.bin" and found.read_bytes() == CONTENT
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(data, tmp_path, server, monkeypatch):
+    parent = tmp_path / "locked"
+    parent.mkdir()
+    read_only(parent)
+    monkeypatch.setenv("UNTWINE_DATA", str(parent / "data"))
+    refused(public(server.url("good")), parent / "data", "cannot be written to", "UNTWINE_DATA")
+    with pytest.raises(Unavailable, match=rf"counting: {parent}.* cannot be written to.*UNTWINE_DATA"):
+        store.derived("a.npy", lambda path: np.save(path, 1), "counting")
+    assert server.asked == []
+
+
+# --- files that are here ----------------------------------------------------------------------------
+
+
+def test_a_file_put_there_by_hand_is_read_once(data, hashed):
+    file = put(data / "sub" / "data.bin")
+    for _ in range(3):
+        assert store.fetch(public()) == file
+    assert hashed == [file]
+    stamp = json.loads((data / "sub" / ".data.bin.stamp.json").read_text())
+    assert stamp["checksum"] == md5() and stamp["size"] == len(CONTENT)
+    os.utime(file, ns=(0, 1_000_000_001))
+    store.fetch(public())
+    assert len(hashed) == 2
+    store.fetch(public(checksum=sha256()))  # the stamp has another kind of checksum
+    assert len(hashed) == 3
+
+
+@pytest.mark.parametrize("stamp", ["", "null", "[]", '{"size": 1}', '{"size": "x", "mtime_ns": 1, "checksum": "a"}'])
+def test_a_damaged_stamp_vouches_for_nothing(data, hashed, stamp):
+    file = put(data / "sub" / "data.bin")
+    (data / "sub" / ".data.bin.stamp.json").write_text(stamp)
+    assert store.fetch(public()) == file
+    assert hashed == [file]
+
+
+@pytest.mark.parametrize("content", [OTHER, CONTENT[:1000], b""], ids=["other", "half-written", "empty"])
+def test_a_wrong_file_is_neither_used_nor_removed(data, server, content):
+    file = put(data / "sub" / "data.bin", content)
+    message = refused(public(server.url("good"), size=len(CONTENT)), data, md5(content), "Delete it")
+    assert file.read_bytes() == content and server.asked == []
+    assert ("bytes instead of 400,000" in message) == (len(content) != len(CONTENT))
+    file.unlink()
+    assert store.fetch(public(server.url("good"))).read_bytes() == CONTENT
+
+
+def test_a_file_that_changed_after_it_was_verified_is_verified_again(data):
+    file = put(data / "sub" / "data.bin")
+    store.fetch(public())
+    put(file, OTHER)  # as many bytes
+    os.utime(file, ns=(0, file.stat().st_mtime_ns + 1))
+    refused(public(), data, md5(OTHER))
+
+
+def test_folders_of_the_system_are_looked_at_last_and_not_written_to(data, tmp_path, hashed, server):
+    system = put(tmp_path / "system" / "data.bin")
+    file = public(server.url("good"), elsewhere=(str(tmp_path / "nowhere"), str(system.parent)))
+    for _ in range(2):
+        assert store.fetch(file) == store.find(file) == system
+    assert hashed == [system] and os.listdir(system.parent) == ["data.bin"]
+    own = put(data / "sub" / "data.bin", OTHER)
+    with pytest.warns(UserWarning, match=f"{own}.*not used"):
+        assert store.fetch(file) == system
+    put(own)
+    assert store.fetch(file) == own
+
+    own.unlink()
+    put(system, OTHER + b"longer")
+    with pytest.warns(UserWarning, match=f"{system}.*not used"):
+        assert store.fetch(file) == own
+    assert system.read_bytes() == OTHER + b"longer"
+
+
+def test_a_file_that_cannot_be_read_is_said_to_be_so(data, monkeypatch):
+    put(data / "sub" / "data.bin")
+
+    def fail(path: Path, *how: str) -> str:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(places, "digest", fail)
+    refused(public(), data, "cannot be read: Permission denied")
+    assert store.check(public()).state == "unreadable"
+
+
+def test_a_file_without_a_published_checksum_is_known_by_the_one_it_arrived_with(data, server):
+    file = public(server.url("good"), checksum=None)
+    path = store.fetch(file)
+    assert json.loads((data / "sub" / ".data.bin.stamp.json").read_text())["checksum"] == sha256()
+    assert store.check(file) == store.Check("sub/data.bin", "as on arrival", path, sha256(), sha256())
+    put(path, OTHER + b"!")
+    with pytest.warns(UserWarning, match=f"changed since it arrived: it was {sha256()}.*{sha256(OTHER + b'!')}"):
+        assert store.fetch(file) == path
+    found = store.check(file)
+    assert (found.state, found.ok, found.expected, found.found) == ("changed", False, sha256(), sha256(OTHER + b"!"))
+    (data / "sub" / ".data.bin.stamp.json").unlink()  # as the warning says
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        store.fetch(file)
+    assert store.check(file).ok
+
+
+# --- downloads --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("checksum", [md5(), sha256(), None])
+def test_a_missing_file_is_fetched_once(data, server, hashed, checksum):
+    file = public(server.url("good"), checksum=checksum)
+    for _ in range(2):
+        path = store.fetch(file)
+        assert path == data / "sub" / "data.bin" and path.read_bytes() == CONTENT
+    assert server.ranges() == [None] and len(hashed) == 1
+    assert left(data) == {"data.bin"}
+
+
+def test_addresses_are_tried_in_order(data, server):
+    ways = ["gone", "busy", "wrong", "empty", "good", "plain"]
+    assert store.fetch(public(*map(server.url, ways))).read_bytes() == CONTENT
+    assert [path.split("/")[1] for path, _ in server.asked] == ways[:-1]
+
+
+def test_a_mirror_of_ones_own_comes_first(data, server, monkeypatch):
+    monkeypatch.setenv("UNTWINE_MIRROR", f"{server.root}/good/base/")
+    file = File("sub/data bin", (server.url("plain"),), md5())
+    assert store.fetch(file).read_bytes() == CONTENT
+    assert [path for path, _ in server.asked] == ["/good/base/sub/data%20bin"]
+
+
+def test_every_address_is_named_with_what_went_wrong(data, server, monkeypatch):
+    monkeypatch.setattr(download, "TIMEOUT", (1.0, 0.1))
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        closed = f"http://127.0.0.1:{unused.getsockname()[1]}/data.bin"
+        unknown = "http://untwine.invalid/data.bin"
+        ways = ["gone", "busy", "wrong", "empty", "silent", "drops_always"]
+        monkeypatch.setenv("UNTWINE_MIRROR", "nowhere")
+        message = refused(public(*map(server.url, ways), closed, unknown), data)
+    reasons = {
+        "nowhere/sub/data.bin": "No scheme",
+        server.url("gone"): "HTTP 404 (Not Found)",
+        server.url("busy"): "HTTP 503 (Service Unavailable)",
+        server.url("wrong"): f"what came has the checksum {md5(OTHER)} (400,000 bytes) and was discarded",
+        server.url("empty"): "nothing came",
+        server.url("silent"): "no answer in time",
+        server.url("drops_always"): "the connection broke (after 1",
+        closed: "Connection refused",
+        unknown: "",  # whatever the system says of names that do not exist
+    }
+    lines = dict(line.strip().split(": ", 1) for line in message.splitlines() if line.startswith("  "))
+    assert list(lines) == list(reasons)
+    for url, reason in reasons.items():
+        assert reason in lines[url] and "object at" not in lines[url] and "Errno" not in lines[url]
+
+
+def test_a_wrong_file_from_every_address_is_never_used(data, server):
+    refused(public(server.url("wrong"), server.url("page")), data, md5(OTHER))
+    assert left(data) == set()
+
+
+def test_a_web_page_is_no_file_even_without_a_checksum(data, server):
+    refused(public(server.url("page"), server.url("empty"), checksum=None), data, "a web page came", "nothing came")
+    assert not (data / "sub" / "data.bin").exists()
+
+
+def test_a_compressed_file_is_not_unpacked_on_the_way(server):
+    assert store.fetch(public(server.url("packed"))).read_bytes() == CONTENT
+
+
+def test_a_file_nobody_offers_says_where_to_put_it(data):
+    refused(public(), data, "no address is known")
+
+
+@pytest.mark.parametrize(("value", "offline"), [("1", True), ("yes", True), ("TRUE", True), ("0", False), ("", False)])
+def test_offline(data, server, monkeypatch, value, offline):
+    monkeypatch.setenv("UNTWINE_OFFLINE", value)
+    file = public(server.url("good"))
+    if offline:
+        refused(file, data, "UNTWINE_OFFLINE")
+        assert server.asked == []
+        put(data / "sub" / "data.bin")
+    assert store.fetch(file).read_bytes() == CONTENT
+
+
+def test_offline_is_yes_or_no(server, monkeypatch):
+    monkeypatch.setenv("UNTWINE_OFFLINE", "perhaps")
+    with pytest.raises(UntwineError, match="UNTWINE_OFFLINE must be 1 or 0, not 'perhaps'"):
+        store.fetch(public(server.url("good")))
+    assert server.asked == []
+
+
+# --- interrupted downloads --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("checksum", [md5(), None])
+def test_a_broken_connection_is_taken_up_again(data, server, checksum):
+    assert store.fetch(public(server.url("drops"), checksum=checksum)).read_bytes() == CONTENT
+    starts = [int(asked[6:-1]) for asked in server.ranges() if asked]
+    assert len(server.asked) == len(starts) + 1 and len(starts) >= 2 and starts == sorted(set(starts))
+    assert left(data) == {"data.bin"}
+
+
+def test_a_connection_that_always_breaks_is_given_up(data, server):
+    refused(public(server.url("drops_always"), checksum=None), data, "the connection broke")
+    assert 2 <= len(server.asked) <= 1 + download.TRIES
+    assert (data / "sub" / "data.bin.part").stat().st_size <= 150_000
+    assert not (data / "sub" / "data.bin").exists()
+
+
+def interrupt(server: Server, monkeypatch: pytest.MonkeyPatch, file: File) -> int:
+    """Stop a download in the middle, as with Ctrl-C. How many bytes were written."""
+    came = 0
+
+    def stop(more: int) -> None:
+        nonlocal came
+        came += more
+        if came > 150_000:
+            raise KeyboardInterrupt
+
+    class Interrupted:
+        def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+
+        def __enter__(self) -> Callable[[int], None]:
+            return stop
+
+        def __exit__(self, *error: object) -> None: ...
+
+    with monkeypatch.context() as patch:
+        patch.setattr(download, "counter", Interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            store.fetch(file)
+    server.asked.clear()
+    return came
+
+
+@pytest.mark.parametrize("checksum", [md5(), None])
+def test_an_interrupted_download_is_resumed_the_next_time(data, server, monkeypatch, checksum):
+    file = public(server.url("good"), checksum=checksum)
+    came = interrupt(server, monkeypatch, file)
+    assert came < len(CONTENT) and left(data) == {"data.bin.part", ".data.bin.part.json"}
+    assert store.find(file) is None
+    assert store.fetch(file).read_bytes() == CONTENT
+    assert server.ranges() == [f"bytes={came}-"] and left(data) == {"data.bin"}
+
+
+@pytest.mark.parametrize("checksum", [md5(), None])
+def test_another_address_goes_on_only_if_a_checksum_will_tell(data, server, monkeypatch, checksum):
+    came = interrupt(server, monkeypatch, public(server.url("good"), checksum=checksum))
+    assert store.fetch(public(server.url("good", "mirror"), checksum=checksum)).read_bytes() == CONTENT
+    assert server.ranges() == [f"bytes={came}-" if checksum else None]
+
+
+@pytest.mark.parametrize("how", ["plain", "misplaced"])
+def test_a_server_that_cannot_resume_starts_over(data, server, monkeypatch, how):
+    file = public(server.url(how))
+    interrupt(server, monkeypatch, file)
+    assert store.fetch(file).read_bytes() == CONTENT and left(data) == {"data.bin"}
+
+
+@pytest.mark.parametrize("checksum", [md5(OTHER), None])
+def test_a_file_that_changed_on_the_server_is_not_patched_together(data, server, monkeypatch, checksum):
+    file = public(server.url("good"), checksum=checksum)
+    interrupt(server, monkeypatch, file)
+    server.content, server.tag = OTHER, '"second"'
+    assert store.fetch(file).read_bytes() == OTHER
+    assert len(server.asked) == 1  # the server said that it was another
+
+
+def test_a_beginning_of_something_else_is_discarded_and_the_address_asked_again(data, server):
+    put(data / "sub" / "data.bin.part", OTHER[:100_000])
+    assert store.fetch(public(server.url("good"))).read_bytes() == CONTENT
+    assert server.ranges() == ["bytes=100000-", None]
+
+
+@pytest.mark.parametrize("content", [CONTENT, CONTENT + b"more"], ids=["all", "too much"])
+def test_a_part_with_nothing_left_to_fetch(data, server, content):
+    put(data / "sub" / "data.bin.part", content)
+    assert store.fetch(public(server.url("good"))).read_bytes() == CONTENT
+    assert len(server.asked) == (1 if content == CONTENT else 2) and left(data) == {"data.bin"}
+
+
+def test_a_process_that_is_killed_leaves_nothing_that_is_used(data, server):
+    """A lock dies with its process, and the next one fetches."""
+    file = public(server.url("later"))
+    child = started(fetching(file))
+    wait_for(lambda: server.asked)
+    child.kill()
+    child.communicate()
+    assert store.find(file) is None
+    assert store.fetch(public(server.url("good"))).read_bytes() == CONTENT
+
+
+# --- the disk ---------------------------------------------------------------------------------------
+
+
+def test_room_is_looked_for_before_anything_is_written(data, server, monkeypatch):
+    real = shutil.disk_usage(data.parent)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: real._replace(free=300_000))
+    said = ("the disk is full", "400.0 kB are needed", "300.0 kB are free", "UNTWINE_DATA")
+    refused(public(server.url("good")), data, *said)
+    assert left(data) == set()
+    put(data / "sub" / "data.bin.part", CONTENT[:100_000])  # so much is there already
+    assert store.fetch(public(server.url("good"))).read_bytes() == CONTENT
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+def test_a_disk_that_fills_up_stops_the_download(data, server):
+    (data / "sub").mkdir(parents=True)
+    (data / "sub" / "data.bin.part").symlink_to("/dev/full")
+    tried = public(server.url("good"))
+    message = refused(tried, data, "the disk is full", "Make room")
+    assert "data.bin.part" in message and store.find(tried) is None
+
+
+def test_no_other_address_is_tried_on_a_full_disk(data, server, monkeypatch):
+    real = shutil.disk_usage(data.parent)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: real._replace(free=1))
+    with pytest.raises(Unavailable, match="the disk is full"):
+        store.fetch(public(server.url("good"), server.url("plain")))
+    assert len(server.asked) == 1
+
+
+# --- two processes ----------------------------------------------------------------------------------
+
+
+def fetching(file: File) -> str:
+    return f"from untwine.data.public import File\nprint(store.fetch({file!r}))"
+
+
+def started(code: str) -> subprocess.Popen[str]:
+    """A process that runs the code, once it has come so far."""
+    code = f"from untwine.data import store\nprint('ready', flush=True)\n{code}"
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None and child.stdout.readline() == "ready\n"
+    return child
+
+
+def wait_for(true: Callable[[], object]) -> None:
+    until = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < until
+        time.sleep(0.005)
+
+
+def test_two_processes_fetch_once(data, server):
+    file = public(server.url("later"))
+    children = [started(fetching(file)) for _ in range(2)]
+    wait_for(lambda: server.asked)
+    time.sleep(0.2)  # for the other to ask as well, if it does
+    server.go.set()
+    assert [child.communicate()[0].strip() for child in children] == [str(data / "sub" / "data.bin")] * 2
+    assert len(server.asked) == 1 and left(data) == {"data.bin"}
+
+
+def test_who_waits_says_so_once_where_someone_sees_it(data, server, monkeypatch, capsys):
+    file = public(server.url("good"))
+    for terminal in (True, False):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda terminal=terminal: terminal)
+        with locked(data / "sub", ".data.bin.lock"):
+            monkeypatch.setattr(store, "_download", lambda *args: put(data / "sub" / "data.bin"))
+            waiting = threading.Thread(target=store.fetch, args=(file,))
+            waiting.start()
+            time.sleep(0.15)
+            assert waiting.is_alive()
+        waiting.join()
+        said = capsys.readouterr().err
+        assert said.count("fetching data.bin: waiting for another process") == terminal
+        (data / "sub" / "data.bin").unlink()
+
+
+def test_a_disk_without_locks_is_not_waited_for(data, server, monkeypatch):
+    def none(descriptor: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("untwine.locks._try_lock", none)
+    with pytest.raises(Unavailable, match=rf"{data}.* cannot be locked: No locks available"):
+        store.fetch(public(server.url("good")))
+
+
+# --- bars -------------------------------------------------------------------------------------------
+
+
+def test_bytes_are_counted_on_a_terminal(capsys, monkeypatch):
+    for name, value in {"FORCE_COLOR": "1", "TERM": "xterm", "COLUMNS": "120"}.items():
+        monkeypatch.setenv(name, value)
+    with counter("fetching [a].bin", 2_000_000, progress=True, in_bytes=True, done=500_000) as count:
+        count(1_000_000)
+    said = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", capsys.readouterr().err)
+    assert "fetching [a].bin" in said and "1.5/2.0 MB" in said
+
+
+def test_only_large_files_have_a_bar_when_they_are_read(data, monkeypatch):
+    shown: list[bool | None] = []
+    real = places.counter
+    monkeypatch.setattr(
+        places, "counter", lambda what, total, progress, by: (shown.append(progress), real(what, total, False, by))[1]
+    )
+    places.digest(put(data / "small"))
+    monkeypatch.setattr(places, "LARGE", 1000)
+    places.digest(put(data / "large"))
+    assert shown == [False, None]
+
+
+# --- files that are made ----------------------------------------------------------------------------
+
+
+def counting(times: list[Path], number: int = 5) -> Callable[[Path], None]:
+    def make(path: Path) -> None:
+        times.append(path)
+        np.save(path, np.arange(number))
+
+    return make
+
+
+def test_a_derived_file_is_made_once_under_its_own_suffix(data, hashed):
+    times: list[Path] = []
+    for _ in range(3):
+        path = store.derived("made/numbers-v1.npy", counting(times), "counting")
+        assert path == data / "made" / "numbers-v1.npy" and np.load(path).tolist() == list(range(5))
+    assert len(times) == 1 and times[0].suffix == ".npy" and times[0] != path and len(hashed) == 1
+    assert left(data) == {"numbers-v1.npy"}
+    stamp = json.loads((data / "made" / ".numbers-v1.npy.stamp.json").read_text())
+    assert stamp["checksum"] == sha256(path.read_bytes()) and stamp["derived"] is True
+
+
+@pytest.mark.parametrize("damage", ["shorter", "touched", "no stamp", "not derived"])
+def test_a_derived_file_that_is_not_as_it_was_made_is_made_again(data, damage):
+    times: list[Path] = []
+    path = store.derived("numbers.npy", counting(times), "counting")
+    stamp = data / ".numbers.npy.stamp.json"
+    match damage:
+        case "shorter":
+            path.write_bytes(path.read_bytes()[:-1])
+        case "touched":
+            os.utime(path, ns=(0, 0))
+        case "no stamp":
+            stamp.unlink()
+        case _:  # a public file of that name, say
+            stamp.write_text(json.dumps(json.loads(stamp.read_text()) | {"derived": False}))
+    with pytest.warns(UserWarning, match=f"{path} is not as it was made; counting again"):
+        assert store.derived("numbers.npy", counting(times), "counting") == path
+    assert len(times) == 2 and np.load(path).tolist() == list(range(5))
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, UntwineError, FileNotFoundError(2, "not there")])
+def test_nothing_stays_of_what_could_not_be_made(data, error):
+    def make(path: Path) -> None:
+        path.write_bytes(b"half")
+        raise error
+
+    with pytest.raises(error if isinstance(error, type) else type(error)):
+        store.derived("numbers.npy", make, "counting")
+    assert left(data) == set()
+    (data / ".numbers.part.npy").write_bytes(b"of a process that was killed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.load(store.derived("numbers.npy", counting([]), "counting")).tolist() == list(range(5))
+
+
+def test_what_is_made_needs_room(data, monkeypatch):
+    real = shutil.disk_usage(data.parent)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: real._replace(free=1_500_000))
+    with pytest.raises(Unavailable, match=rf"counting: .*2\.0 GB are needed in {data}.*1\.5 MB are free.*UNTWINE_DATA"):
+        store.derived("numbers.npy", lambda path: pytest.fail("made"), "counting", size=2_000_000_000)
+    assert store.derived("numbers.npy", counting([]), "counting", size=1_500_000).is_file()
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOSPC, "No space left on device"), OSError("5 requested and 1 written")]
+)
+def test_a_disk_that_fills_up_while_something_is_made(data, monkeypatch, error):
+    def make(path: Path) -> None:
+        path.write_bytes(b"half")
+        raise error
+
+    if error.errno is None:  # as NumPy says it
+        real = shutil.disk_usage(data.parent)
+        monkeypatch.setattr(shutil, "disk_usage", lambda path: real._replace(free=0))
+    with pytest.raises(Unavailable, match=f"counting: the disk of {data} is full.*UNTWINE_DATA"):
+        store.derived("numbers.npy", make, "counting")
+    assert left(data) == set()
+
+
+def test_two_processes_make_once(data, tmp_path):
+    code = f"""
+import os, time
+def make(path):
+    print("made")
+    while not os.path.exists({str(tmp_path / "go")!r}):
+        time.sleep(0.005)
+    path.write_text("numbers")
+print(store.derived("sub/numbers.txt", make, "counting").read_text())
+"""
+    children = [started(code) for _ in range(2)]
+    time.sleep(0.2)
+    (tmp_path / "go").touch()
+    said = "".join(child.communicate()[0] for child in children).split()
+    assert sorted(said) == ["made", "numbers", "numbers"]
+
+
+# --- checks -----------------------------------------------------------------------------------------
+
+
+def test_check_reads_the_file_whatever_its_stamp_says(data):
+    assert store.check(public()) == store.Check("sub/data.bin", "missing") and not store.check(public()).ok
+    path = put(data / "sub" / "data.bin")
+    before = path.stat()
+    store.fetch(public())
+    assert store.check(public()) == store.Check("sub/data.bin", "right", path, md5(), md5())
+    put(path, OTHER)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # as when a disk decays
+    assert store.fetch(public()) == path
+    found = store.check(public())
+    assert (found.state, found.ok, found.expected, found.found) == ("wrong", False, md5(), md5(OTHER))
+    refused(public(), data, md5(OTHER))
+
+
+def test_check_finds_a_right_copy_behind_a_wrong_one(data, tmp_path):
+    put(data / "sub" / "data.bin", OTHER)
+    right = put(tmp_path / "system" / "data.bin")
+    assert store.check(public(elsewhere=(str(right.parent),))) == store.Check(
+        "sub/data.bin", "right", right, md5(), md5()
+    )
+
+
+def test_check_of_what_was_made(data):
+    assert store.check_derived() == []
+    put(data / "sub" / "data.bin")
+    store.fetch(public())
+    paths = [store.derived(f"made/{name}.npy", counting([]), "counting") for name in "ab"]
+    found = store.check_derived()
+    assert [(one.name, one.state, one.path) for one in found] == [
+        ("made/a.npy", "right", paths[0]),
+        ("made/b.npy", "right", paths[1]),
+    ]
+    before = paths[0].stat()
+    paths[0].write_bytes(paths[0].read_bytes()[:-1] + b"!")
+    os.utime(paths[0], ns=(before.st_atime_ns, before.st_mtime_ns))
+    found = store.check_derived()
+    assert [one.state for one in found] == ["wrong", "right"] and found[0].found == sha256(paths[0].read_bytes())
+    with pytest.warns(UserWarning, match="not as it was made"):
+        store.derived("made/a.npy", counting([]), "counting")
+    paths[1].unlink()
+    assert [(one.name, one.ok) for one in store.check_derived()] == [("made/a.npy", True)]
