@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -25,6 +26,19 @@ def writer(name: str) -> ModuleType:
 @pytest.fixture(scope="session")
 def public_writer() -> Callable[[str], ModuleType]:
     return writer
+
+
+@pytest.fixture(scope="session")
+def drawn_folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="untwine-drawn-") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def drawn_data(drawn_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data folder for datasets that are drawn, in which each is drawn once for all tests."""
+    monkeypatch.setenv("UNTWINE_DATA", str(drawn_folder))
+    return drawn_folder
 
 
 @pytest.fixture

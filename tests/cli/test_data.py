@@ -90,7 +90,7 @@ def test_what_cannot_be_had_says_all_that_helps(command: list[str], empty: Path,
         "--dataset.rendered true",
     ):
         assert text in said.err
-    assert not any(file.is_file() for file in empty.rglob("*"))
+    assert not [file for file in empty.rglob("*") if file.is_file() and file.suffix != ".lock"]
 
 
 def test_training_on_what_cannot_be_had(empty: Path, tmp_path: Path, capsys: Captured):
@@ -161,7 +161,7 @@ def test_show_draws_a_column_for_each_factor(tmp_path: Path, capsys: Captured):
     file = tmp_path / "pictures" / "squares.png"
     assert main(["data", "show", "xy-squares", "--steps", "4", "--out", str(file), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["columns"] == dict.fromkeys(uw.datasets.xy_squares().factors.names, [0, 2, 5, 7])
+    assert found["columns"] == {name: [0, 2, 5, 7] for name in uw.datasets.xy_squares().factors.names}
     with Image.open(file) as picture:
         assert np.asarray(picture.convert("RGB")).std() > 10
 

@@ -23,7 +23,7 @@ TABLE: dict[str, dict[str, typing.Any]] = {
     "synthetic_nonlinear": {"samples": 40, "levels": 9},
     "pinwheel": {"points": 10},
     "xy_squares": {"spacing": 3, "size": 16, "square": 4, "positions": 2},
-    "tiled": {"dataset": {"name": "xy_squares", "size": 16, "square": 4, "spacing": 3}, "examples": 40},
+    "tiled": {"dataset": {"name": "xy_squares", "size": 16, "square": 4, "spacing": 3, "positions": 4}, "examples": 40},
     "images": {"source": (np.arange(40 * 64).reshape(40, 8, 8) % 251).astype(np.uint8)},
 }
 # Those of public files, tiny ones, by their writers: their arguments and lengths come from there.

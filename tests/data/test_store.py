@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import hashlib
 import json
 import os
@@ -41,7 +42,7 @@ class Server:
         self.asked: list[tuple[str, str | None]] = []  # addresses and the ranges asked for
         self.content = CONTENT
         self.tag = '"first"'
-        self.web = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self.web: Any = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.web.daemon_threads = True
         self.web.handle_error = lambda *args: None  # a reader that went away
         self.go = threading.Event()
@@ -116,6 +117,17 @@ class Server:
                 """One that calls a compressed file compressed, so that a browser would unpack it."""
                 self.send(200, server.content, Content_Encoding="gzip")
 
+            def answer_squeezed(self) -> None:
+                """One that compresses what it sends to whoever can unpack it."""
+                able = "gzip" in self.headers["Accept-Encoding"]
+                self.send(200, gzip.compress(server.content) if able else server.content)
+
+            def answer_portions(self) -> None:
+                """One that gives less than was asked for, and says so."""
+                start, whole = int(self.headers["Range"][6:-1]), len(server.content)
+                end = min(start + 100_000, whole)
+                self.send(206, server.content[start:end], Content_Range=f"bytes {start}-{end - 1}/{whole}")
+
             def answer_busy(self) -> None:
                 self.send(503, b"")
 
@@ -149,7 +161,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A data folder, and beside it the one for a user's caches."""
     monkeypatch.setenv("UNTWINE_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr("pooch.os_cache", lambda project: tmp_path / "cache" / project)
+    monkeypatch.setattr("platformdirs.user_cache_dir", lambda project, appauthor: str(tmp_path / "cache" / project))
     for name in ("UNTWINE_OFFLINE", "UNTWINE_MIRROR"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path / "data"
@@ -313,21 +325,26 @@ def test_a_damaged_stamp_vouches_for_nothing(data, hashed, stamp):
 
 
 @pytest.mark.parametrize("content", [OTHER, CONTENT[:1000], b""], ids=["other", "half-written", "empty"])
-def test_a_wrong_file_is_neither_used_nor_removed(data, server, content):
+def test_a_wrong_file_is_neither_used_nor_removed(data, server, monkeypatch, content):
     file = put(data / "sub" / "data.bin", content)
     message = refused(public(server.url("good"), size=len(CONTENT)), data, md5(content), "Delete it")
+    monkeypatch.setenv("UNTWINE_OFFLINE", "1")
+    assert message == refused(public(server.url("good"), size=len(CONTENT)), data)
+    monkeypatch.delenv("UNTWINE_OFFLINE")
     assert file.read_bytes() == content and server.asked == []
     assert ("bytes instead of 400,000" in message) == (len(content) != len(CONTENT))
     file.unlink()
     assert store.fetch(public(server.url("good"))).read_bytes() == CONTENT
 
 
-def test_a_file_that_changed_after_it_was_verified_is_verified_again(data):
+@pytest.mark.parametrize(("content", "later"), [(OTHER, 1), (CONTENT[:-1], 0)], ids=["time", "size"])
+def test_a_file_that_changed_after_it_was_verified_is_verified_again(data, content, later):
     file = put(data / "sub" / "data.bin")
     store.fetch(public())
-    put(file, OTHER)  # as many bytes
-    os.utime(file, ns=(0, file.stat().st_mtime_ns + 1))
-    refused(public(), data, md5(OTHER))
+    before = file.stat()
+    put(file, content)
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns + later))
+    refused(public(), data, md5(content))
 
 
 def test_folders_of_the_system_are_looked_at_last_and_not_written_to(data, tmp_path, hashed, server):
@@ -439,8 +456,9 @@ def test_a_web_page_is_no_file_even_without_a_checksum(data, server):
     assert not (data / "sub" / "data.bin").exists()
 
 
-def test_a_compressed_file_is_not_unpacked_on_the_way(server):
-    assert store.fetch(public(server.url("packed"))).read_bytes() == CONTENT
+@pytest.mark.parametrize("how", ["packed", "squeezed"])
+def test_a_file_is_not_packed_or_unpacked_on_the_way(server, how):
+    assert store.fetch(public(server.url(how))).read_bytes() == CONTENT
 
 
 def test_a_file_nobody_offers_says_where_to_put_it(data):
@@ -546,6 +564,12 @@ def test_a_beginning_of_something_else_is_discarded_and_the_address_asked_again(
     put(data / "sub" / "data.bin.part", OTHER[:100_000])
     assert store.fetch(public(server.url("good"))).read_bytes() == CONTENT
     assert server.ranges() == ["bytes=100000-", None]
+
+
+def test_a_server_may_answer_in_portions(data, server):
+    put(data / "sub" / "data.bin.part", CONTENT[:50_000])
+    assert store.fetch(public(server.url("portions"))).read_bytes() == CONTENT
+    assert server.ranges() == [f"bytes={start}-" for start in range(50_000, 400_000, 100_000)]
 
 
 @pytest.mark.parametrize("content", [CONTENT, CONTENT + b"more"], ids=["all", "too much"])
@@ -667,10 +691,12 @@ def test_bytes_are_counted_on_a_terminal(capsys, monkeypatch):
 
 def test_only_large_files_have_a_bar_when_they_are_read(data, monkeypatch):
     shown: list[bool | None] = []
-    real = places.counter
-    monkeypatch.setattr(
-        places, "counter", lambda what, total, progress, by: (shown.append(progress), real(what, total, False, by))[1]
-    )
+
+    def spy(what: str, total: int, progress: bool | None, in_bytes: bool) -> Any:
+        shown.append(progress)
+        return counter(what, total, False, in_bytes)
+
+    monkeypatch.setattr(places, "counter", spy)
     places.digest(put(data / "small"))
     monkeypatch.setattr(places, "LARGE", 1000)
     places.digest(put(data / "large"))
@@ -683,6 +709,7 @@ def test_only_large_files_have_a_bar_when_they_are_read(data, monkeypatch):
 def counting(times: list[Path], number: int = 5) -> Callable[[Path], None]:
     def make(path: Path) -> None:
         times.append(path)
+        path.touch(exist_ok=False)
         np.save(path, np.arange(number))
 
     return make
@@ -731,6 +758,13 @@ def test_nothing_stays_of_what_could_not_be_made(data, error):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert np.load(store.derived("numbers.npy", counting([]), "counting")).tolist() == list(range(5))
+
+
+def test_what_cannot_be_remembered_is_not_made(data):
+    put(data / ".numbers.npy.stamp.json" / "in the way")
+    with pytest.raises(Unavailable, match=f"{data} cannot be written to"):
+        store.derived("numbers.npy", counting([]), "counting")
+    assert not (data / "numbers.npy").exists()
 
 
 def test_what_is_made_needs_room(data, monkeypatch):

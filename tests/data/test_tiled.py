@@ -14,7 +14,7 @@ from untwine.data.factors import FactorSpace
 from untwine.data.labelled import Labelled
 from untwine.data.specs import build, complete
 from untwine.data.tabled import Tabled
-from untwine.data.tiled import Held, tiled, tiled_space
+from untwine.data.tiled import Fixed, tiled, tiled_space
 from untwine.datasets import pinwheel, three_dots, xy_squares
 from untwine.errors import UntwineError
 
@@ -208,7 +208,7 @@ def test_datasets_that_cannot_be_tiled_are_refused():
     with pytest.raises(UntwineError, match="does not show each of its 4 states in just one image"):
         tiled(some)
     with pytest.raises(UntwineError, match="cannot have factors held"):
-        Held(some, {"x": 0})
+        Fixed(some, {"x": 0})
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_names_that_mean_nothing_are_refused(inner, message):
 
 def test_held_factors_are_no_factors():
     inner = xy_squares()
-    data = Held(inner, {"y_B": 6, "x_R": 3, "y_R": 0})
+    data = Fixed(inner, {"y_B": 6, "x_R": 3, "y_R": 0})
     assert data.factors == FactorSpace(("x_G", "y_G", "x_B"), (8, 8, 8), ("ordered",) * 3)
     assert len(data) == 512 and data.shape == inner.shape and data.complete
     numbers = np.array([0, 511, 77, 300])
@@ -246,23 +246,23 @@ def test_held_factors_are_no_factors():
     whole = np.column_stack([np.full(4, 3), np.zeros(4, int), states, np.full(4, 6)])
     assert np.array_equal(data.batch(numbers), inner.observe(whole))
     assert np.array_equal(data.observe(states), inner.observe(whole))
-    assert np.array_equal(Held(inner, {}).batch([12345]), inner.batch([12345]))
+    assert np.array_equal(Fixed(inner, {}).batch([12345]), inner.batch([12345]))
 
 
 def test_vectors_and_other_views_may_be_held():
-    inner = Held(Held(xy_squares(), {"x_R": 1}), {"x_G": 2})
+    inner = Fixed(Fixed(xy_squares(), {"x_R": 1}), {"x_G": 2})
     assert inner.factors.names == ("y_R", "y_G", "x_B", "y_B")
     assert np.array_equal(inner.observe([[3, 4, 5, 6]]), xy_squares().observe([[1, 3, 2, 4, 5, 6]]))
 
 
 def test_factors_that_cannot_be_held_are_refused():
     with pytest.raises(UntwineError, match="unknown factor 'x_Q'"):
-        Held(xy_squares(), {"x_Q": 0})
+        Fixed(xy_squares(), {"x_Q": 0})
     with pytest.raises(UntwineError, match="factor 'x_R' is 8"):
-        Held(xy_squares(), {"x_R": 8})
+        Fixed(xy_squares(), {"x_R": 8})
     with pytest.raises(UntwineError, match="factor 'x_R' is -1"):
-        Held(xy_squares(), {"x_R": -1})
+        Fixed(xy_squares(), {"x_R": -1})
     with pytest.raises(UntwineError, match="all factors of this Tabled are held"):
-        Held(small(), {"kind": 0, "turn": 1})
+        Fixed(small(), {"kind": 0, "turn": 1})
     with pytest.raises(UntwineError, match="too many to number"):
-        Held(tiled("xy-squares", examples=1), {"x_R1": 0})
+        Fixed(tiled("xy-squares", examples=1), {"x_R1": 0})

@@ -42,14 +42,14 @@ def _list(args: list[str]) -> None:
     from untwine.progress import amount
 
     json = flags.parse("untwine data list", _about("list"), [flags.switch("json", flags.JSON)], args).json
-    found = [describe(name) | {"summary": flags.summary(get(name))} for name in names()]
+    found: list[dict[str, Any]] = [describe(name) | {"summary": flags.summary(get(name))} for name in names()]
     if json:
         output.as_json({"folder": str(store.folder()), "datasets": found})
         return
     rows = []
     for one in found:
         images = f"{one['examples']:,} of {' x '.join(map(str, one['shape']))}" if one.get("shape") else ""
-        held = [images, _factors(one["factors"]) if one.get("factors") else "no factors"]
+        held = [images, _factors(one["factors"]) if one.get("factors") else "no factors" if images else ""]
         size = amount(one["bytes"]) if "bytes" in one else ""
         size += f"\n({amount(one['download'])} to fetch)" if one.get("download") else ""
         name, licence = flags.hyphens(one["name"]), one.get("licence") or ""
@@ -92,6 +92,7 @@ def _get(args: list[str]) -> None:
         files = () if public is None else files_of(public, flags.values(given.dataset))
         paths = [str(store.fetch(file, public.hint if public else "")) for file in files]
         dataset = made(**flags.values(given.dataset))
+        dataset.batch([0])  # some are drawn when they are first looked at
     if given.json:
         output.as_json({"dataset": dataset.spec, "examples": len(dataset), "files": paths})
         return

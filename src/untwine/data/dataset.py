@@ -68,6 +68,11 @@ class Dataset(ABC):
         return self.factors is not None
 
     @property
+    def content(self) -> str | None:
+        """A hash of what a dataset holds; None where its spec says all that there is to know."""
+        return None
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         return np.dtype(np.uint8 if len(self.shape) == 3 else np.float32)
 

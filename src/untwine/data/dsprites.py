@@ -6,13 +6,11 @@ import math
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jaxtyping import Int64, UInt8
 
-from untwine.data import sprites, store
-from untwine.data.archives import opened
+from untwine.data import npz, sprites, store
 from untwine.data.pictures import broken, mapped, save
 from untwine.data.public import File, Public
 from untwine.data.specs import dataset
@@ -34,7 +32,7 @@ FILES = (
     ),
 )
 _AT_ONCE = 4096  # pictures that are unpacked at a time: 16 MiB, where all of them are 3 GB
-_HINT = (
+HINT = (
     "A dSprites that is drawn here, on the same grid, needs no download: dsprites(rendered=True), "
     "or --dataset.rendered true on the command line."
 )
@@ -44,7 +42,9 @@ def _files(rendered: bool = False) -> tuple[File, ...]:
     return () if rendered else FILES
 
 
-PUBLIC = Public(files=_files, licence="Apache 2.0", examples=SPACE.states, shape=(1, SIDE, SIDE), factors=SPACE)
+PUBLIC = Public(
+    files=_files, licence="Apache 2.0", examples=SPACE.states, shape=(1, SIDE, SIDE), factors=SPACE, hint=HINT
+)
 
 
 @dataset(public=PUBLIC)
@@ -72,7 +72,7 @@ def dsprites(rendered: bool = False) -> Tabled:
     else:
         space, path, what, parts = SPACE, "dsprites/packed-1.npy", f"packing {_NAME}", _packed
     shape = (space.states, _BYTES)
-    made = store.derived(path, lambda new: save(new, shape, parts(what)), what, math.prod(shape))
+    made = store.derived(path, lambda new: save(new, shape, parts()), what, math.prod(shape))
     return Tabled(space, (1, SIDE, SIDE), partial(_rows, mapped(made, shape)))
 
 
@@ -80,39 +80,27 @@ def _rows(table: UInt8[np.ndarray, "states bytes"], numbers: Int64[np.ndarray, "
     return (np.unpackbits(table[numbers], axis=1) * 255).reshape(-1, 1, SIDE, SIDE)
 
 
-def _drawn(what: str) -> Iterable[np.ndarray]:
-    return track(sprites.packed(), what, math.prod(sprites.SPACE.sizes[:3]))
+def _drawn() -> Iterable[np.ndarray]:
+    return track(sprites.packed(), "drawing dSprites", math.prod(sprites.SPACE.sizes[:3]))
 
 
 # --- the file -------------------------------------------------------------------------------------------
 
 
-def _packed(what: str) -> Iterator[UInt8[np.ndarray, "n bytes"]]:
+def _packed() -> Iterator[UInt8[np.ndarray, "n bytes"]]:
     """The pictures of the file, a bit for each pixel. It is fetched if need be, and unpacked a part at a time."""
-    path = store.fetch(FILES[0], _HINT)
-    try:
-        _check_order(path)
-        with opened(path, "imgs.npy") as stream:
-            _check_header(path, stream)
-            starts = range(0, SPACE.states, _AT_ONCE)
-            for start in track(starts, what, len(starts)):
-                count = min(_AT_ONCE, SPACE.states - start)
-                part = np.frombuffer(stream.read(count * SIDE * SIDE), np.uint8)
-                if len(part) < count * SIDE * SIDE:
-                    raise broken(path, f"its array 'imgs' ends within picture {start + len(part) // SIDE**2}")
-                if part.max() > 1:
-                    raise broken(path, f"a pixel of its array 'imgs' is {part.max()}, neither 0 nor 1")
-                yield np.packbits(part.reshape(count, -1), axis=1)
-            if stream.read(1):  # at its end the archive's own checksum is compared, too
-                raise broken(path, "its array 'imgs' is longer than it says")
-    except ValueError as error:  # from NumPy: no array, one that is cut off, or pickled objects
-        raise broken(path, error) from None
+    path = store.fetch(FILES[0], HINT)
+    _check_order(path)
+    for part in npz.pixels(path, "imgs", (SPACE.states, SIDE, SIDE), _AT_ONCE * SIDE * SIDE):
+        pictures = np.frombuffer(part, np.uint8).reshape(-1, SIDE * SIDE)
+        if pictures.max() > 1:
+            raise broken(path, f"a pixel of its array 'imgs' is {pictures.max()}, neither 0 nor 1")
+        yield np.packbits(pictures, axis=1)
 
 
 def _check_order(path: Path) -> None:
     """Refuse a file whose pictures do not come in the order of their states, the last factor fastest."""
-    with opened(path, "latents_classes.npy") as stream:
-        found = np.lib.format.read_array(stream, allow_pickle=False)
+    found = npz.small(path, "latents_classes")
     expected = np.zeros((SPACE.states, len(SPACE) + 1), np.int64)
     expected[:, 1:] = SPACE.factors(np.arange(SPACE.states))
     if found.shape != expected.shape or found.dtype.kind not in "iu":
@@ -123,14 +111,3 @@ def _check_order(path: Path) -> None:
         row = int(wrong.argmax())
         got = f"{found[row].tolist()} instead of {expected[row].tolist()}"
         raise broken(path, f"row {row} of its array 'latents_classes' is {got}")
-
-
-def _check_header(path: Path, stream: Any) -> None:
-    """Read what comes before the pictures, and refuse them if they are not as published."""
-    version = np.lib.format.read_magic(stream)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, fortran_order, dtype = read(stream)
-    if (shape, fortran_order, dtype) != ((SPACE.states, SIDE, SIDE), False, np.uint8):
-        order = " in Fortran's order" if fortran_order else ""
-        expected = f"uint8 {[SPACE.states, SIDE, SIDE]}"
-        raise broken(path, f"its array 'imgs' is {dtype} {list(shape)}{order} instead of {expected}")

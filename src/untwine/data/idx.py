@@ -20,7 +20,7 @@ from untwine.data.labelled import Labelled
 from untwine.data.pictures import broken, resized
 from untwine.data.public import File, Public
 from untwine.data.specs import dataset
-from untwine.errors import UntwineError, unknown
+from untwine.errors import Unavailable, UntwineError, unknown
 
 SIDE = 28
 SPLITS = ("train", "test")
@@ -165,9 +165,9 @@ def _array(file: File, path: Path) -> UInt8[np.ndarray, "..."]:
     if file.checksum is None:
         digest = hashlib.sha256(content).hexdigest()
         if digest != CONTENT[file.path]:
-            raise UntwineError(
+            raise Unavailable(
                 f"{path} is not the published file: unpacked, it has sha256 {digest}, not {CONTENT[file.path]}. "
-                f"Install its package again, or put {file.urls[0]} into {(store.folder() / file.path).parent}, "
+                f"Install its package again, or put {file.urls[0]} into {(store.writable() / file.path).parent}, "
                 "where it comes first"
             )
     return parsed(content, path)

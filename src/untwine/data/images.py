@@ -7,7 +7,7 @@ import warnings
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Shaped, UInt8
@@ -15,19 +15,22 @@ from jaxtyping import Shaped, UInt8
 from untwine.data.dataset import Dataset, Unlabelled
 from untwine.data.labelled import Held, Labelled
 from untwine.data.labels import FactorTable, some
+from untwine.data.photographs import SUFFIXES, each, files_in, square
 from untwine.data.sheets import factor_table
-from untwine.data.specs import dataset
+from untwine.data.specs import absolute, dataset
 from untwine.errors import UntwineError
-from untwine.progress import track
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff")
 _SHAPES = "[n, height, width], [n, height, width, 1 or 3], [n, 1 or 3, height, width], or [n, d] for vectors"
 
 
-@dataset
+def _settle(arguments: dict[str, Any]) -> dict[str, Any]:
+    return arguments | {key: absolute(arguments[key]) for key in ("source", "factors")}
+
+
+@dataset(settle=_settle)
 def images(
     source: str | os.PathLike[str] | np.ndarray,
     size: int | None = None,
@@ -64,7 +67,9 @@ def images(
     if size is not None and size < 1:
         raise UntwineError(f"images: size is {size}; it must be at least 1")
     if factors is None and kinds:
-        raise UntwineError(f"images: kinds ({', '.join(map(str, kinds))}) are those of factors, of which there is no table")
+        raise UntwineError(
+            f"images: kinds ({', '.join(map(str, kinds))}) are those of factors, of which there is no table"
+        )
     rows = None if factors is None else factor_table(factors)
     if rows is not None:
         rows.kinds(kinds)  # what is wrong with them is said before many pictures are read
@@ -108,21 +113,10 @@ def _table(
 def _from_folder(
     folder: Path, size: int, channels: int | None, rows: FactorTable | None
 ) -> tuple[UInt8[np.ndarray, "n channels size size"], FactorTable | None]:
-    from PIL import Image
-
-    found = sorted(file for file in folder.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
-    files = [file for file in found if not file.name.startswith(".")]
-    if not files:
-        raise UntwineError(f"images: no pictures in {folder} or its subfolders; looked for {', '.join(SUFFIXES)}")
+    files = files_in(folder, "images")
     rows = rows and rows.of([file.relative_to(folder).as_posix() for file in files])
-    pictures, read, unreadable = [], [], []
-    for number, file in enumerate(track(files, "pictures", len(files))):
-        try:
-            pictures.append(_square(_open(file), size))
-            read.append(number)
-        # What Pillow raises on a broken file depends on the format and on where it is broken.
-        except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
-            unreadable.append(f"{file.relative_to(folder)} ({error})")
+    opened = each(files, folder, lambda picture: square(picture, size), "pictures")
+    pictures, unreadable = opened.pictures, opened.left_out
     if not pictures:
         raise UntwineError(f"images: none of the {len(files)} files in {folder} is readable: {some(unreadable)}")
     if unreadable and rows is not None and rows.files is None:
@@ -134,35 +128,7 @@ def _from_folder(
         left_out = f"images: left out {len(unreadable)} of {len(files)} files that could not be read"
         warnings.warn(f"{left_out}: {some(unreadable)}", stacklevel=5)
     channels = channels or (1 if all(picture.mode == "L" for picture in pictures) else 3)
-    return _stack(pictures, channels), rows and rows.take(read)
-
-
-def _open(file: Path) -> Image:
-    """The picture upright, without transparency, as "L" (grey) or "RGB"."""
-    from PIL import Image, ImageOps
-
-    with Image.open(file) as opened:
-        picture = ImageOps.exif_transpose(opened)
-    if picture.mode.startswith("I"):  # 16 bits; Pillow's own conversion would cut everything above 255 to white
-        return Image.fromarray((np.asarray(picture).clip(0, 65535) / 257).round().astype(np.uint8))
-    grey = picture.mode in ("1", "L", "LA", "La", "F")
-    if picture.mode in ("LA", "La", "PA", "RGBA", "RGBa") or "transparency" in picture.info:
-        above = picture.convert("RGBA")
-        picture = Image.alpha_composite(Image.new("RGBA", above.size, "white"), above)
-    return picture.convert("L" if grey else "RGB")
-
-
-def _square(picture: Image, size: int | None) -> Image:
-    """The central square, resized."""
-    from PIL import Image
-
-    if size is None or picture.size == (size, size):
-        return picture
-    width, height = picture.size
-    side = min(width, height)
-    left, top = (width - side) // 2, (height - side) // 2
-    method = Image.Resampling.BOX if side > size else Image.Resampling.BICUBIC
-    return picture.resize((size, size), method, box=(left, top, left + side, top + side))
+    return _stack(pictures, channels), rows and rows.take(opened.places)
 
 
 def _stack(pictures: Iterable[Image], channels: int) -> UInt8[np.ndarray, "n channels height width"]:
@@ -210,7 +176,7 @@ def _from_array(array: np.ndarray, size: int | None, channels: int | None, where
     last = pixels.transpose(0, 2, 3, 1)
     grey = pixels.shape[1] == 1
     pictures = (Image.fromarray(np.ascontiguousarray(one[..., 0] if grey else one)) for one in last)
-    return _stack((_square(picture, size) for picture in pictures), channels)
+    return _stack((square(picture, size) for picture in pictures), channels)
 
 
 def _vectors(array: np.ndarray, size: int | None, channels: int | None, where: str) -> np.ndarray:

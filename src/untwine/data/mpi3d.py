@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-import struct
-import zipfile
-import zlib
-from collections.abc import Iterator
-from pathlib import Path
-from typing import cast
 
 import numpy as np
 from jaxtyping import Int64, UInt8
 
-from untwine.data import store
+from untwine.data import npz, store
 from untwine.data.factors import FactorSpace
-from untwine.data.pictures import broken, mapped, save
+from untwine.data.pictures import mapped, save
 from untwine.data.public import File, Public
 from untwine.data.specs import dataset
 from untwine.data.tabled import Tabled
-from untwine.data.tiled import Held, Tiled, tiled_space
+from untwine.data.tiled import Fixed, Tiled, tiled_space
 from untwine.errors import unknown
-from untwine.progress import counter
 
 SPACE = FactorSpace(
     ("colour", "shape", "size", "camera", "background", "horizontal", "vertical"),
@@ -49,9 +41,7 @@ FILES = {
     )
     for variant, md5 in _MD5.items()
 }
-_MEMBER = "images.npy"
 _AT_ONCE = 2**24  # bytes that are unpacked at a time
-_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
 def _file(variant: str = "real", **arguments: object) -> tuple[File, ...]:
@@ -60,7 +50,14 @@ def _file(variant: str = "real", **arguments: object) -> tuple[File, ...]:
     return (FILES[variant],)
 
 
-PUBLIC = Public(files=_file, licence="CC BY 4.0", examples=SPACE.states, shape=(3, SIDE, SIDE), factors=SPACE)
+PUBLIC = Public(
+    files=_file,
+    licence="CC BY 4.0",
+    examples=SPACE.states,
+    shape=(3, SIDE, SIDE),
+    factors=SPACE,
+    choices={"variant": tuple(_MD5)},
+)
 MULTI = Public(
     files=_file,
     licence="CC BY 4.0",
@@ -108,7 +105,7 @@ def mpi3d_multi(variant: str = "real", examples: int = 500_000, seed: int = 0) -
     (('horizontal1', 'vertical1', 'horizontal2'), True)
     """
     _file(variant)
-    return Tiled(Held(mpi3d(variant), HELD), rows=2, columns=2, stride=2, examples=examples, seed=seed)
+    return Tiled(Fixed(mpi3d(variant), HELD), rows=2, columns=2, stride=2, examples=examples, seed=seed)
 
 
 # --- the file -------------------------------------------------------------------------------------------
@@ -121,67 +118,14 @@ def _shape() -> tuple[int, ...]:
 def _table(file: File, variant: str) -> UInt8[np.ndarray, "states h w 3"]:
     """All pictures, mapped into memory: where they lie in the archive if they are not packed, else from a copy."""
     unpacked = f"mpi3d/{variant}-1.npy"
-    if not any((place / unpacked).is_file() for place in (store.folder(), store.writable())):
-        archive = store.fetch(file)
-        inside = _inside(archive)
+    if not any((place / unpacked).is_file() for place in store.places()):
+        inside = npz.in_place(store.fetch(file), "images", _shape())
         if inside is not None:
-            return np.memmap(archive, np.uint8, "r", inside, _shape())
+            return inside
     made = store.derived(
         unpacked,
-        lambda path: save(path, _shape(), _unpacked(store.fetch(file))),
+        lambda path: save(path, _shape(), npz.pixels(store.fetch(file), "images", _shape(), _AT_ONCE)),
         f"unpacking {file.name}",
         math.prod(_shape()),
     )
     return mapped(made, _shape())
-
-
-def _inside(archive: Path) -> int | None:
-    """Where in the archive the pictures begin; None if they are packed."""
-    with _images(archive) as (member, stream):
-        if member.compress_type != zipfile.ZIP_STORED:
-            return None
-        header = stream.tell()
-    with archive.open("rb") as file:
-        file.seek(member.header_offset)
-        # What comes before the content: 30 bytes, a name, and more. The archive's directory may say less of it.
-        name, more = struct.unpack("<26x2H", file.read(30))
-    return member.header_offset + 30 + name + more + header
-
-
-def _unpacked(archive: Path) -> Iterator[bytes]:
-    with (
-        _images(archive) as (_, stream),
-        counter(f"unpacking {archive.name}", math.prod(_shape()), in_bytes=True) as count,
-    ):
-        while part := stream.read(_AT_ONCE):
-            yield part
-            count(len(part))
-
-
-@contextlib.contextmanager
-def _images(archive: Path) -> Iterator[tuple[zipfile.ZipInfo, zipfile.ZipExtFile]]:
-    """The pictures as a stream that stands where its header ends, which says what it must."""
-    try:
-        with zipfile.ZipFile(archive) as zipped:
-            if _MEMBER not in zipped.namelist():
-                found = ", ".join(zipped.namelist()) or "nothing"
-                raise broken(archive, f"it has no array 'images'; in it is {found:.200}")
-            member = zipped.getinfo(_MEMBER)
-            with cast(zipfile.ZipExtFile, zipped.open(member)) as stream:
-                _check(archive, member, stream)
-                yield member, stream
-    # An encrypted member is a RuntimeError; a method of packing that is not known, a NotImplementedError.
-    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, OSError, RuntimeError) as error:
-        raise broken(archive, error) from None
-
-
-def _check(archive: Path, member: zipfile.ZipInfo, stream: zipfile.ZipExtFile) -> None:
-    version = np.lib.format.read_magic(stream)
-    if version not in _HEADERS:
-        raise broken(archive, f"its array 'images' is written in version {version} of the format")
-    shape, fortran_order, dtype = _HEADERS[version](stream)
-    if (shape, fortran_order, dtype) != (_shape(), False, np.uint8):
-        order = " in Fortran's order" if fortran_order else ""
-        raise broken(archive, f"its array 'images' is {dtype} {list(shape)}{order} instead of uint8 {list(_shape())}")
-    if member.file_size != stream.tell() + math.prod(shape):
-        raise broken(archive, f"its array 'images' takes {member.file_size} bytes, which do not fit {list(shape)}")

@@ -14,13 +14,12 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from untwine.data import store
 from untwine.data.dataset import Unlabelled
-from untwine.data.images import SUFFIXES, _open, _square
 from untwine.data.labels import some
+from untwine.data.photographs import each, files_in, square
 from untwine.data.pictures import broken
 from untwine.data.public import File, Public
-from untwine.data.specs import dataset
+from untwine.data.specs import absolute, dataset, fingerprint
 from untwine.errors import UntwineError, unknown
-from untwine.progress import track
 from untwine.streams import np_uniform
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ SHAPE = (512, 512, 10)
 EXAMPLES = {"train": 10_000, "test": 1_000}  # crops of each picture
 NAMED = ("auto", "olshausen", "scikit-learn")
 LEAST, MOST = 64, 512  # pixels along the side of a photograph
+_HINT = "source='scikit-learn' or a folder of photographs does without it."
 CUTOFF = 0.4  # cycles per pixel
 
 
@@ -51,14 +51,16 @@ def _settle(arguments: dict[str, Any]) -> dict[str, Any]:
                 "source='scikit-learn' says that these two are meant",
                 stacklevel=4,
             )
-    elif isinstance(source, str | os.PathLike) and source not in NAMED:
-        source = os.path.abspath(os.path.expanduser(source))
+    elif source not in NAMED:
+        source = absolute(source)
     examples = EXAMPLES.get(arguments["split"]) if examples is None else examples
     return arguments | {"source": source, "examples": examples}
 
 
 @dataset(
-    public=Public(_files, "none stated; not to be redistributed", EXAMPLES["train"] * SHAPE[2], (1, 16, 16), None),
+    public=Public(
+        _files, "none stated; not to be redistributed", EXAMPLES["train"] * SHAPE[2], (1, 16, 16), None, hint=_HINT
+    ),
     settle=_settle,
 )
 def natural_patches(
@@ -96,23 +98,31 @@ def natural_patches(
     if examples is None or examples < 1 or size < 1:
         raise UntwineError(f"natural_patches: examples {examples} and size {size} must be at least 1")
     if source == "olshausen":
-        path = store.fetch(FILE, "source='scikit-learn' or a folder of photographs does without it.")
+        path = store.fetch(FILE, _HINT)
         pictures = _published(path)
     else:
         pictures = _bundled() if source == "scikit-learn" else _from_folder(Path(source))
     sides = [min(picture.shape) for picture in pictures]
     if size > min(sides):
         raise UntwineError(f"natural_patches: size is {size}; the smallest picture has {min(sides)} pixels")
-    return Patches(_bytes(pictures), split, size, examples, seed)
+    own = source not in NAMED  # a folder of somebody's, which may change while the spec does not
+    return Patches(_bytes(pictures), split, size, examples, seed, own)
 
 
 class Patches(Unlabelled):
     """Crops that are cut when they are asked for: as many of the first picture, then of the second, and so on."""
 
     def __init__(
-        self, pictures: Sequence[UInt8[np.ndarray, "_ _"]], split: str, size: int, examples: int, seed: int
+        self,
+        pictures: Sequence[UInt8[np.ndarray, "_ _"]],
+        split: str,
+        size: int,
+        examples: int,
+        seed: int,
+        own: bool = False,
     ) -> None:
         super().__init__((1, size, size), examples * len(pictures), None)
+        self._content = " ".join(map(fingerprint, pictures)) if own else None
         self._crops = examples
         self._windows = [sliding_window_view(picture, (size, size)) for picture in pictures]
         # The first crops of many are those of few.
@@ -120,6 +130,10 @@ class Patches(Unlabelled):
             (np_uniform(seed, f"natural patches {split}", (examples, 2), number) * windows.shape[:2]).astype(np.int64)
             for number, windows in enumerate(self._windows)
         ]
+
+    @property
+    def content(self) -> str | None:
+        return self._content
 
     def _batch(self, indices: Int64[np.ndarray, " n"]) -> UInt8[np.ndarray, "n 1 size size"]:
         pictures, crops = np.divmod(indices, self._crops)
@@ -183,23 +197,14 @@ def _bundled() -> list[Float64[np.ndarray, "_ _"]]:
 
 def _from_folder(folder: Path) -> list[Float64[np.ndarray, "_ _"]]:
     """The photographs in a folder and its subfolders, in sorted order. Those that cannot serve are left out."""
-    from PIL import Image
-
     if not folder.is_dir():
         named = ", ".join(repr(name) for name in NAMED)
         raise UntwineError(f"natural_patches: there is no folder {folder}; source is {named}, or a folder")
-    found = sorted(file for file in folder.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
-    files = [file for file in found if not file.name.startswith(".")]
-    pictures, left_out = [], []
-    for file in track(files, "whitening photographs", len(files)):
-        try:
-            pictures.append(whitened(_square_of(_open(file))))
-        # What Pillow raises on a broken file depends on the format and on where it is broken.
-        except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError, UntwineError) as error:
-            left_out.append(f"{file.relative_to(folder)} ({error})")
+    files = files_in(folder, "natural_patches")
+    opened = each(files, folder, lambda picture: whitened(_square_of(picture)), "whitening photographs")
+    pictures, left_out = opened.pictures, opened.left_out
     if not pictures:
-        why = f"none of these serves: {some(left_out)}" if files else f"looked for {', '.join(SUFFIXES)}"
-        raise UntwineError(f"natural_patches: no photographs in {folder} or its subfolders; {why}")
+        raise UntwineError(f"natural_patches: none of the photographs in {folder} serves: {some(left_out)}")
     if left_out:
         said = f"natural_patches: left out {len(left_out)} of {len(files)} files: {some(left_out)}"
         warnings.warn(said, stacklevel=4)
@@ -211,7 +216,7 @@ def _square_of(picture: Image) -> Float64[np.ndarray, "side side"]:
     side = min(picture.size)
     if side < LEAST:
         raise UntwineError(f"{side} pixels high or wide; at least {LEAST} are needed")
-    square = np.asarray(_square(picture.convert("F"), min(side, MOST)), np.float64)
-    if square.min() == square.max():
+    grey = np.asarray(square(picture.convert("F"), min(side, MOST)), np.float64)
+    if grey.min() == grey.max():
         raise UntwineError("a single colour")
-    return square
+    return grey

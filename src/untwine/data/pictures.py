@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import UInt8
 
-from untwine.errors import UntwineError
+from untwine.errors import Unavailable, UntwineError
 
 
 def resized(images: UInt8[np.ndarray, "n c h w"], size: int) -> UInt8[np.ndarray, "n c {size} {size}"]:
@@ -31,9 +31,9 @@ def resized(images: UInt8[np.ndarray, "n c h w"], size: int) -> UInt8[np.ndarray
     return small
 
 
-def broken(path: Path, why: object) -> UntwineError:
+def broken(path: Path, why: object) -> Unavailable:
     """The error for a file whose content does not fit."""
-    return UntwineError(f"{path} does not hold what it should: {why}; delete it, and it is fetched or made again")
+    return Unavailable(f"{path} does not hold what it should: {why}; delete it, and it is fetched or made again")
 
 
 def save(path: Path, shape: tuple[int, ...], parts: Iterable[np.ndarray | bytes]) -> None:

@@ -35,9 +35,9 @@ def places() -> list[Path]:
     data = [Path(named).expanduser()] if named else []
     if data and (can_write(data[0]) or not data[0].is_dir()):
         return data
-    import pooch
+    import platformdirs
 
-    return [*data, Path(pooch.os_cache("untwine"))]
+    return [*data, Path(platformdirs.user_cache_dir("untwine", appauthor=False))]
 
 
 def copies(file: File) -> list[Path]:
@@ -87,10 +87,8 @@ def digest(path: Path, algorithm: str = "sha256") -> str:
     """The checksum of a file, such as `"sha256:..."`, with a bar if it is large."""
     found = hashlib.new(algorithm, usedforsecurity=False)
     size = path.stat().st_size
-    with (
-        path.open("rb") as file,
-        counter(f"checking {path.name}", size, None if size > LARGE else False, True) as count,
-    ):
+    what = f"checking {path.name.removesuffix('.part')}"
+    with path.open("rb") as file, counter(what, size, None if size > LARGE else False, in_bytes=True) as count:
         while chunk := file.read(_CHUNK):
             found.update(chunk)
             count(len(chunk))

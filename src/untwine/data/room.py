@@ -1,4 +1,4 @@
-"""The drawn 3D Shapes: a ray caster for a shape in a room, and a painter that gives what it finds their hues.
+"""The room of the drawn 3D Shapes: a ray caster for a shape that stands in it.
 
 What a pixel sees does not depend on hues. So every view is cast once, into weights of materials: how much of each the
 pixel sees, times how brightly it is lit. A picture is the sum of weight times colour.
@@ -28,8 +28,8 @@ class Scene:
     """Where things are and how they are lit; x is to the right, y into the picture, z up, and angles are in degrees.
 
     These are not the constants of the public dataset, which are not known. They were fitted to what michlo2023 says of
-    its pictures: the perceived distances of Table A1, the means and standard deviations of Table A2. They start from a
-    plain room, and differ from it only as far as those thirteen numbers ask.
+    its pictures, the perceived distances of Table A1 and the means and deviations of Table A2: by least squares from a
+    plain room, then rounded, and settled by hand.
     """
 
     distance: float = 5.0  # from the camera to the axis on which the shape stands, along the floor

@@ -65,6 +65,7 @@ PUBLIC = Public(
     examples=SPACE.states,
     shape=(1, 64, 64),
     factors=SPACE,
+    choices={"split": (*_NAMES, "both")},
 )
 
 

@@ -64,7 +64,7 @@ def dataset(function: Any = None, *, public: Public | None = None, settle: Settl
         }
         arguments = _settled(wrapped, arguments)
         made = function(**arguments)
-        made.spec = {"name": name, **{key: _plain(value, key) for key, value in arguments.items()}}
+        made.spec = {"name": name, **{key: _plain(value) for key, value in arguments.items()}}
         return made
 
     wrapped.public, wrapped.settle = public, settle  # type: ignore[attr-defined]
@@ -117,17 +117,20 @@ def complete(spec: Mapping[str, Any]) -> dict[str, Any]:
     """A spec with every argument, without making the dataset."""
     whole = datasets.complete(spec["name"], {key: value for key, value in spec.items() if key != "name"})
     function = datasets[spec["name"]]
-    return {"name": function.__name__, **{key: _plain(value, key) for key, value in _settled(function, whole).items()}}
+    return {"name": function.__name__, **{key: _plain(value) for key, value in _settled(function, whole).items()}}
 
 
-def _plain(value: Any, key: str = "") -> Any:
-    """An argument as JSON. The path of a source means the same wherever the spec is read."""
+def absolute(value: Any) -> Any:
+    """A path that means the same wherever a spec is read; what is no path stays as it is."""
+    return os.path.abspath(os.path.expanduser(value)) if isinstance(value, str | os.PathLike) else value
+
+
+def _plain(value: Any) -> Any:
+    """An argument as JSON."""
     if isinstance(value, Dataset):
         return dict(value.spec)
     if isinstance(value, Mapping) and ("array" in value or "name" in value):  # a hash, or the spec of a dataset
         return dict(value)
-    if key in ("source", "factors") and isinstance(value, str | os.PathLike):
-        return os.path.abspath(value)
     if isinstance(value, np.ndarray):
         return {"array": fingerprint(value), "dtype": value.dtype.name, "shape": list(value.shape)}
     if isinstance(value, os.PathLike):

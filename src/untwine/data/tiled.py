@@ -107,6 +107,10 @@ class Tiled(Dataset):
         self._inner, self._grid, self._stride, self._seed = inner, (rows, columns), stride, seed
         self._few = self._space.states * math.prod(self._tile) <= _FEW
 
+    @property
+    def content(self) -> str | None:
+        return self._inner.content
+
     @functools.cached_property
     def _states(self) -> Int64[np.ndarray, "n k"]:
         assert self.factors is not None
@@ -139,11 +143,11 @@ class Tiled(Dataset):
         return tiles
 
 
-class Held(Dataset):
+class Fixed(Dataset):
     """Another dataset with some of its factors held at a value. Its examples are all states that are left, each once.
 
     >>> from untwine.data.squares import xy_squares
-    >>> data = Held(xy_squares(), {"x_R": 0, "y_R": 7, "x_B": 3, "y_B": 3})
+    >>> data = Fixed(xy_squares(), {"x_R": 0, "y_R": 7, "x_B": 3, "y_B": 3})
     >>> data.factors.names, len(data), data.batch([0]).shape
     (('x_G', 'y_G'), 64, (1, 3, 64, 64))
     """
@@ -167,6 +171,10 @@ class Held(Dataset):
             )
         super().__init__(inner.shape, left.states, left)
         self._inner = inner
+
+    @property
+    def content(self) -> str | None:
+        return self._inner.content
 
     def _factors_of(self, indices: Int64[np.ndarray, " n"]) -> Int64[np.ndarray, "n k"]:
         assert self.factors is not None

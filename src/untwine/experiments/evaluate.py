@@ -208,7 +208,7 @@ class Scorer:
         options = one.metric.options | (one.metric.local if one.local else {}) | one.arguments
         dataset = self.source.dataset
         about: dict[str, Any] = {"options": options, "dataset": dict(dataset.spec), "seed": self.source.seed}
-        if content := getattr(dataset, "content", None):  # a folder may have changed since
+        if content := dataset.content:  # a folder may have changed since
             about["content"] = content
         if one.metric.takes == PAIRED:
             about["points"] = self._bound(one).points

@@ -197,7 +197,7 @@ def averaged(scores: Sequence[Score], windows: Sequence[Window], radius: float, 
 
 def described(score: Score, dataset: Dataset, seed: int, **more: Any) -> Score:
     """A score that says on what it was computed."""
-    content = getattr(dataset, "content", None)
+    content = dataset.content
     data = dict(dataset.spec) | ({"content": content} if content else {})
     settings = score.settings | {"dataset": data, "sampling_seed": seed, **more}
     return Score(score.metric, score.values, score.details, settings, score.parts)

@@ -207,4 +207,9 @@ def factors_to_pair(dataset: Dataset) -> FactorSpace:
             f"dataset {dataset.spec.get('name')!r} has no factors, and this method trains on pairs of examples that "
             "differ in some of them: use a dataset with factors, such as three_dots or xy_squares"
         )
+    if not dataset.complete:
+        raise UntwineError(
+            f"{dataset!r} does not have exactly one image of every state, and this method trains on pairs of states "
+            "that differ in some factors: use a dataset that shows all of them, such as three_dots or xy_squares"
+        )
     return dataset.factors

@@ -132,6 +132,7 @@ class Folder:
                 "run": {**run.spec()},
                 "shape": list(info.shape),
                 "data_size": info.data_size,
+                "content": run.make_dataset().content,
                 "standard": info.standard and [list(one) for one in info.standard],
                 "members": [],
                 "packs": [],
@@ -154,6 +155,11 @@ class Folder:
             raise UntwineError(
                 f"{self.path} was trained on {self.content['data_size']:,} examples of {self.content['shape']}, "
                 f"but the dataset has {info.data_size:,} of {list(info.shape)} now; choose another folder"
+            )
+        before, now = self.content.get("content"), run.make_dataset().content
+        if before is not None and before != now:
+            raise UntwineError(
+                f"the data has changed since {self.path} was begun, though it has the same name; choose another folder"
             )
         kept = self.content.get("standard")
         if kept and info.standard and kept != [list(one) for one in info.standard]:
