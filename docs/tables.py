@@ -16,6 +16,7 @@ from typing import Any
 
 import untwine as uw
 from untwine.data import datasets
+from untwine.data.specs import public_of
 from untwine.methods.registry import own_parts
 from untwine.model.networks import networks
 from untwine.objective import penalties
@@ -35,6 +36,17 @@ def arguments(function: Callable[..., Any], leave_out: Iterable[str] = ()) -> st
         if name not in leave_out:
             shown.append(name if parameter.default is parameter.empty else f"{name}={parameter.default!r}")
     return ", ".join(f"`{one}`" for one in shown)
+
+
+def origin(name: str) -> str:
+    """Where a dataset's pictures come from, and their licence."""
+    public = public_of(datasets[name])
+    parameters = inspect.signature(datasets[name]).parameters
+    if any(one.default is one.empty for one in parameters.values()):
+        return "yours"
+    if public is None:
+        return "drawn"
+    return f"public files; licence: {public.licence}" + ("; or drawn" if "rendered" in parameters else "")
 
 
 def settings(term: uw.Term) -> str:
@@ -68,7 +80,7 @@ def tables() -> dict[str, str]:
         (f"`{n}`", sentence(uw.methods.get(n)), arguments(uw.methods.get(n), own_parts(n))) for n in uw.methods.names()
     ]
     nets = [(f"`{n}`", sentence(networks[n]), arguments(networks[n])) for n in networks.names()]
-    data = [(f"`{n}`", sentence(datasets[n]), arguments(datasets[n])) for n in datasets.names()]
+    data = [(f"`{n}`", sentence(datasets[n]), origin(n), arguments(datasets[n])) for n in datasets.names()]
     terms = [(f"`{n}`", sentence(type(p.term)), settings(p.term)) for n, p in sorted(penalties.WATCHABLE.items())]
     scores = []
     for metric in map(uw.metrics.get, uw.metrics.names()):
@@ -77,7 +89,7 @@ def tables() -> dict[str, str]:
     return {
         "methods": table(("method", "loss", "arguments"), methods),
         "parts": table(("kind", "name", "what it is", "arguments"), parts()),
-        "datasets": table(("dataset", "what it is", "arguments"), data),
+        "datasets": table(("dataset", "what it is", "from", "arguments"), data),
         "metrics": table(("metric", "what it is", "of", "arguments"), scores),
         "networks": table(("network", "what it is", "arguments"), nets),
         "terms": table(("term", "what it measures", "with"), terms),

@@ -57,6 +57,12 @@ def test_the_page_on_explaining_runs_as_written(tmp_path: Path, monkeypatch: pyt
     assert pictures == {f"{name}.png" for name in names}
 
 
+def test_the_page_on_datasets_runs_as_written(capsys: pytest.CaptureFixture[str]) -> None:
+    (block,) = blocks("docs/datasets.md")
+    exec(block, {})
+    assert capsys.readouterr().out.startswith("(3, 32, 64) ('x_R1'")
+
+
 def test_the_page_on_your_own_data_runs_as_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
