@@ -102,6 +102,20 @@ def build(spec: Mapping[str, Any]) -> Dataset:
     return datasets.call(spec["name"], datasets.complete(spec["name"], arguments))
 
 
+def called(dataset: Dataset) -> str:
+    """The name of a dataset, with those of its arguments that are not as ever: which of its forms was used.
+
+    >>> import untwine.datasets
+    >>> called(untwine.datasets.xy_squares(spacing=4))
+    'xy-squares(spacing=4)'
+    """
+    name = str(dataset.spec.get("name", "dataset"))
+    usual = inspect.signature(datasets[name]).parameters if name in datasets else {}
+    given = {key: value for key, value in dataset.spec.items() if key in usual and value != usual[key].default}
+    arguments = ", ".join(f"{key}={value}" for key, value in given.items() if not isinstance(value, dict | list))
+    return name.replace("_", "-") + (f"({arguments})" if arguments else "")
+
+
 def fingerprint(array: np.ndarray) -> str:
     """A hash over an array's dtype, shape and bytes.
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from untwine.data import Dataset
+from untwine.data.specs import called
 from untwine.errors import UntwineError
 
 FILES = ("importance.json", "cumulative.png", "perceived.npz", "matrices.png")
@@ -56,7 +57,7 @@ def run(
             matrices = distance_matrices(dataset, distances, traversals, seed, progress=track)
             arrays = {f"{d.replace(' ', '_')}/{f}": matrix for f, by in matrices.items() for d, matrix in by.items()}
             arrays |= {f"values/{f}": kept_values(space.sizes[space.position(f)]) for f in matrices}
-        about = f"{str(dataset.spec.get('name', 'dataset')).replace('_', '-')}: {found.likelihood}"
+        about = f"{called(dataset)}: {found.likelihood}"
         files = FILES if matrices else FILES[:2]
         try:
             # Written beside the results of another run, which are replaced once all is there.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from untwine.checks import whole
-from untwine.data import Dataset, datasets
+from untwine.data import Dataset
+from untwine.data.specs import called
 from untwine.errors import UntwineError
 
 
@@ -53,20 +53,6 @@ def check(dataset: Dataset, steps: int, seed: int) -> None:
         raise UntwineError(
             f"examples of {dataset!r} are vectors of {dataset.shape[0]} numbers: there is no image to show"
         )
-
-
-def called(dataset: Dataset) -> str:
-    """The name of a dataset, with those of its arguments that are not as ever: which of its forms was used.
-
-    >>> import untwine.datasets
-    >>> called(untwine.datasets.xy_squares(spacing=4))
-    'xy-squares(spacing=4)'
-    """
-    name = str(dataset.spec.get("name", "dataset"))
-    usual = inspect.signature(datasets[name]).parameters if name in datasets else {}
-    given = {key: value for key, value in dataset.spec.items() if key in usual and value != usual[key].default}
-    arguments = ", ".join(f"{key}={value}" for key, value in given.items() if not isinstance(value, dict | list))
-    return name.replace("_", "-") + (f"({arguments})" if arguments else "")
 
 
 def default_file(name: str) -> Path:
