@@ -60,17 +60,6 @@ def test_methods(capsys: Captured):
     assert found["jl1_vae"]["arguments"]["gamma"] == 0.1 and "Eq. 3" in found["jl1_vae"]["summary"]
 
 
-def test_data_list(capsys: Captured):
-    assert main(["data", "list"]) == 0
-    assert "three-dots" in capsys.readouterr().out
-    assert main(["data", "list", "--json"]) == 0
-    found = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)["datasets"]}
-    assert sorted(found) == uw.datasets.names()
-    dots = found["three_dots"]
-    assert (dots["shape"], dots["examples"], dots["factors"]["x1"], dots["had"]) == ([1, 64, 64], 500_000, 64, "drawn")
-    assert found["images"]["needs"] == ["source"] and "from your files" in found["images"]["had"]
-
-
 def test_demo(tmp_path: Path, capsys: Captured):
     command = ["demo", "--steps", "2", "--out", str(tmp_path / "demo"), "--device", "cpu"]
     command += ["--windows", "2", "--points", "100"]

@@ -17,7 +17,7 @@ ARGUMENTS: dict = {}
 LENGTH = 40
 
 
-def publish(folder: Path, patch: pytest.MonkeyPatch) -> None:
+def publish(folder: Path, patch: pytest.MonkeyPatch, name: str = "mnist") -> None:
     made: dict[str, tuple[File, File]] = {}
     for split, part, count in (("train", "train", LENGTH), ("test", "t10k", 20)):
         labels = (np.arange(count) * 7 + 5) % 10
@@ -25,10 +25,10 @@ def publish(folder: Path, patch: pytest.MonkeyPatch) -> None:
         images = np.zeros((count, 28, 28), int) + np.arange(28) * (np.arange(count)[:, None, None] % 9)
         images[np.arange(count), 2 * labels + 3] = 250 - np.arange(count)[:, None]
         made[split] = (
-            write(folder, f"mnist/{part}-images-idx3-ubyte.gz", images),
-            write(folder, f"mnist/{part}-labels-idx1-ubyte.gz", labels),
+            write(folder, f"{name}/{part}-images-idx3-ubyte.gz", images),
+            write(folder, f"{name}/{part}-labels-idx1-ubyte.gz", labels),
         )
-    patch.setitem(idx.FILES, "mnist", made)
+    patch.setitem(idx.FILES, name, made)
 
 
 def write(folder: Path, path: str, array: np.ndarray) -> File:

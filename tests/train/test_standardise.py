@@ -105,12 +105,16 @@ def test_damaged_constants_are_named(tmp_path: Path, value):
         uw.load(tmp_path, device="cpu")
 
 
-def test_seeds_of_other_images_are_refused(tmp_path: Path):
+@pytest.mark.parametrize("known", [True, False])
+def test_seeds_of_other_images_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: bool):
+    """By their content, or by what standardises them where a dataset does not tell its content."""
+    if not known:
+        monkeypatch.setattr("untwine.data.images.Table.content", None)
     pictures = np.random.default_rng(0).integers(0, 255, (20, 16, 16), np.uint8)
     np.save(tmp_path / "pictures.npy", pictures)
     dataset = uw.datasets.images(tmp_path / "pictures.npy")
     uw.fit(run(dataset=dataset, steps=1), tmp_path / "run", device="cpu")
     np.save(tmp_path / "pictures.npy", pictures // 4)
     dataset = uw.datasets.images(tmp_path / "pictures.npy")
-    with pytest.raises(UntwineError, match="another mean or standard deviation"):
+    with pytest.raises(UntwineError, match="the data has changed" if known else "another mean or standard deviation"):
         uw.fit(run(dataset=dataset, steps=1, seeds=[0, 1, 2]), tmp_path / "run", device="cpu")

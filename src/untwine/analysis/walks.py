@@ -21,7 +21,7 @@ def factor_traversals(dataset: Dataset, steps: int = 8, seed: int = 0) -> dict[s
     an example of its own that has neighbours, and has the values that there are; a factor without is left out.
 
     >>> import untwine.datasets
-    >>> values, images = factor_traversals(untwine.datasets.xy_squares(), steps=3)["y_red"]
+    >>> values, images = factor_traversals(untwine.datasets.xy_squares(), steps=3)["y_R"]
     >>> values.tolist(), images.shape
     ([0, 4, 7], (3, 3, 64, 64))
     """
