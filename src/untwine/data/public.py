@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 from untwine.data.factors import FactorSpace
@@ -35,7 +36,8 @@ class Public:
 
     `files` takes the dataset's own arguments by name, and returns the files that are needed with these: none where
     the data is drawn. `choices` are arguments that decide which files these are, with all their values. `hint` says
-    what else can be done where the files cannot be had.
+    what else can be done where the files cannot be had. `fits` raises an UntwineError for a file that does not hold what
+    it should: where nobody published a checksum, that is all there is to go by.
     """
 
     files: Callable[..., tuple[File, ...]]
@@ -45,6 +47,7 @@ class Public:
     factors: FactorSpace | None
     choices: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     hint: str = ""
+    fits: Callable[[Path], None] | None = None
 
     def every(self) -> tuple[File, ...]:
         """The files of all choices."""
