@@ -19,27 +19,44 @@ _TAKEN = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK}
 @contextlib.contextmanager
 def locked(path: Path, name: str = ".lock", patience: float = 0.0, waiting: str = "") -> Iterator[None]:
     """Hold a folder for this process. Others are given time; `waiting` is said, once, where someone sees it."""
+    where = path
     try:
         path.mkdir(parents=True, exist_ok=True)
-        file = (path / name).open("a+")
+        where = path / name
+        descriptor = _opened(where)
     except OSError as error:
-        raise UntwineError(f"{path} cannot be written to: {error.strerror or error}; choose another folder") from None
-    with file:
+        raise UntwineError(f"{where} cannot be written to: {error.strerror or error}; choose another folder") from None
+    try:
         try:
-            _lock(file.fileno(), time.monotonic() + patience, waiting)
+            _lock(descriptor, time.monotonic() + patience, waiting)
         except OSError as error:
             if error.errno not in _TAKEN:
                 why = error.strerror or error
                 raise UntwineError(f"{path} cannot be locked: {why}; choose a folder on another disk") from None
-            file.seek(0)
-            owner = file.read().strip()
-            who = f"process {owner}" if owner else "another process"
+            who = f"process {owner}" if (owner := _owner(descriptor)) else "another process"
             raise UntwineError(f"{path} is in use by {who}; wait for it, or choose another folder") from None
-        file.seek(0)
-        file.truncate()
-        file.write(str(os.getpid()))
-        file.flush()
+        with contextlib.suppress(OSError):  # it only says who has the lock, and a full disk takes no more
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, str(os.getpid()).encode())
         yield
+    finally:
+        os.close(descriptor)
+
+
+def _opened(lock: Path) -> int:
+    """A descriptor of a lock file. One that another user left behind need not be written to, only its folder."""
+    try:
+        return os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+    except PermissionError:
+        if not os.access(lock.parent, os.W_OK | os.X_OK):
+            raise
+        return os.open(lock, os.O_RDONLY)
+
+
+def _owner(descriptor: int) -> str:
+    with contextlib.suppress(OSError):
+        return os.read(descriptor, 100).decode(errors="replace").strip()
+    return ""
 
 
 def _lock(descriptor: int, until: float, waiting: str) -> None:

@@ -42,7 +42,7 @@ def test_list_says_what_there_is_without_fetching(empty: Path, capsys: Captured)
     dots = found["three_dots"]
     assert (dots["shape"], dots["examples"], dots["factors"]["x1"]) == ([1, 64, 64], 500_000, 64)
     assert (dots["state"], dots["licence"], dots["files"]) == ("drawn", None, [])
-    assert found["images"]["needs"] == ["source"] and found["images"]["state"] == "your files"
+    assert found["images"]["needs"] == ["source"] and found["images"]["state"] == "yours"
     sprites = found["dsprites"]
     assert (sprites["state"], sprites["drawable"], sprites["examples"]) == ("fetchable", True, 737_280)
     assert sprites["factors"] == {"shape": 3, "scale": 6, "orientation": 40, "x": 32, "y": 32}
@@ -113,6 +113,7 @@ def test_get_of_what_is_drawn(capsys: Captured):
         (["get", "mpi3d", "--dataset.variant", "reel"], "did you mean 'real'?"),
         (["show", "pinwheel"], "vectors of 2 numbers"),
         (["show", "xy-squares", "--steps", "1"], "steps must be a whole number, 2 or more"),
+        (["show", "xy-squares", "--out", "squares.xyz"], "unknown kind of picture 'xyz'"),
         (["check", "mnistt"], "did you mean 'mnist'?"),
     ],
 )
@@ -147,11 +148,35 @@ def test_check_reads_every_byte(public: Publish, capsys: Captured):
     assert broken.read_bytes() == bytes(content)
 
 
-def test_check_of_a_name_tells_what_is_missing(empty: Path, capsys: Captured):
-    assert main(["data", "check", "smallnorb"]) == 1
-    assert "missing" in capsys.readouterr().out
+def test_check_of_what_is_not_here(empty: Path, capsys: Captured):
+    assert main(["data", "check", "smallnorb"]) == 0
+    assert "nothing to check" in capsys.readouterr().out
     assert main(["data", "check"]) == 0
     assert "nothing to check" in capsys.readouterr().out
+
+
+def test_check_of_what_was_drawn(empty: Path, capsys: Captured):
+    assert main(["data", "get", "shapes3d", "--dataset.rendered", "true"]) == 0
+    capsys.readouterr()
+    for arguments in (["shapes3d"], []):
+        assert main(["data", "check", *arguments, "--json"]) == 0
+        (found,) = json.loads(capsys.readouterr().out)["files"]
+        assert (found["name"], found["state"]) == ("shapes3d/rendered-1.npy", "right")
+    assert main(["data", "check", "dsprites"]) == 0
+    capsys.readouterr()
+    with (empty / "shapes3d" / "rendered-1.npy").open("r+b") as file:
+        file.seek(5000)
+        file.write(b"\xff\x00\xff")
+    for _ in range(2):
+        assert main(["data", "check"]) == 1
+        assert "shapes3d/rendered-1.npy is wrong" in capsys.readouterr().err
+
+
+def test_a_file_of_two_datasets_is_checked_once(public: Publish, capsys: Captured):
+    public("mpi3d")
+    assert main(["data", "check", "mpi3d", "mpi3d-multi", "mpi3d", "--json"]) == 0
+    names = [one["name"] for one in json.loads(capsys.readouterr().out)["files"]]
+    assert names and len(set(names)) == len(names)
 
 
 # --- show -------------------------------------------------------------------------------------------------
@@ -174,3 +199,45 @@ def test_show_of_several_looks_and_of_none(public: Publish, tmp_path: Path, caps
     arguments = ["--dataset.source", str(tmp_path / "own.npy"), "--out", str(tmp_path / "b.svg")]
     assert main(["data", "show", "images", *arguments]) == 0
     assert (tmp_path / "b.svg").stat().st_size > 1000 and "b.svg" in capsys.readouterr().out
+
+
+def test_the_picture_says_which_form_was_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured):
+    monkeypatch.chdir(tmp_path)
+    assert main(["data", "show", "xy-squares", "--steps", "2", "--dataset.spacing", "4"]) == 0
+    assert main(["data", "show", "tiled", "--steps", "2", "--dataset.dataset", "xy-squares(spacing=4)"]) == 0
+    assert "shown/xy-squares-spacing-4.png" in capsys.readouterr().out
+    names = {file.name for file in (tmp_path / "shown").iterdir()}
+    assert names == {"xy-squares-spacing-4.png", "tiled-dataset-xy-squares-spacing-4.png"}
+
+
+def test_names_are_written_as_they_are(tmp_path: Path, capsys: Captured):
+    folder = tmp_path / r"a$\foo$"
+    folder.mkdir()
+    np.save(folder / "own.npy", np.arange(4 * 64, dtype=np.uint8).reshape(4, 8, 8))
+    (folder / "own.csv").write_text("$\\cost$\n1\n2\n3\n4\n")
+    own = ["--dataset.source", str(folder / "own.npy"), "--dataset.factors", str(folder / "own.csv")]
+    assert main(["data", "show", "images", *own, "--steps", "2", "--out", str(tmp_path / "a.png")]) == 0
+    assert (tmp_path / "a.png").is_file()
+
+
+def test_few_examples_are_not_repeated():
+    from untwine.experiments.show import _examples
+
+    data = uw.datasets.images((np.arange(20 * 64) % 251).astype(np.uint8).reshape(20, 8, 8))
+    shown = _examples(data, 8, 0)
+    assert shown.shape == (2, 8, 1, 8, 8) and len(np.unique(shown.reshape(16, -1), axis=0)) == 16
+
+
+def test_a_picture_that_cannot_be_written_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    file = tmp_path / "a.png"
+    assert main(["data", "show", "xy-squares", "--steps", "2", "--out", str(file)]) == 0
+    before = file.read_bytes()
+
+    def full(path: Path, content: bytes) -> None:
+        with path.open("wb") as out:
+            out.write(content[:10])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    assert main(["data", "show", "xy-squares", "--steps", "3", "--out", str(file)]) == 1
+    assert file.read_bytes() == before and [one.name for one in tmp_path.iterdir()] == ["a.png"]

@@ -48,9 +48,9 @@ def test_a_table_and_files(capsys: Captured):
     expected = f"{8 / 768:.5f}"
     assert ["x_R", "8", expected, "0", "0.00000", "0.000", "constant:", "adversarial"] in lines
     assert "squared-error, L(x, y) - L(x, x), per element (an example has 768), 300 pairs for each row" in said.out
-    assert "Saved in perceived/xy-squares: importance.json" in said.out
-    assert {path.name for path in Path("perceived/xy-squares").iterdir()} == FILES
-    arrays = np.load("perceived/xy-squares/perceived.npz", allow_pickle=False)
+    assert "Saved in perceived/xy-squares-spacing-2-size-16-square-2: importance.json" in said.out
+    assert {path.name for path in Path("perceived/xy-squares-spacing-2-size-16-square-2").iterdir()} == FILES
+    arrays = np.load("perceived/xy-squares-spacing-2-size-16-square-2/perceived.npz", allow_pickle=False)
     assert np.allclose(arrays["perceived/x_R"][np.triu_indices(8, 1)], 8 / 768)
     assert arrays["ground_truth/y_B"][0].tolist() == arrays["values/y_B"].tolist() == list(range(8))
 
@@ -87,7 +87,7 @@ def test_flags_reach_the_analysis(capsys: Captured):
     assert {key: found[key] for key in found if key not in ("out", "files")} == json.loads(
         json.dumps(expected.to_json())
     )
-    assert found["out"] == "perceived/three-dots-bernoulli"
+    assert found["out"] == "perceived/three-dots-size-12-positions-5-bernoulli"
 
 
 def test_notes_on_factors(capsys: Captured):
@@ -147,7 +147,7 @@ def test_pictures_without_factors(capsys: Captured):
     said = capsys.readouterr()
     assert "has no factors: only random pairs of its examples are compared" in said.err
     assert "random" in said.out and "prefers" not in said.out
-    assert {path.name for path in Path("perceived/images").iterdir()} == {"importance.json", "cumulative.png"}
+    assert {path.name for path in next(Path("perceived").glob("images-*")).iterdir()} == {"importance.json", "cumulative.png"}
 
 
 # --- what is wrong --------------------------------------------------------------------------------------

@@ -35,12 +35,21 @@ def test_a_folder_is_read_in_sorted_order_with_its_subfolders(tmp_path):
         )
     (tmp_path / "notes.txt").write_text("not a picture")
     (tmp_path / "._a.png").write_bytes(b"what macOS leaves behind")
+    for hidden in (".ipynb_checkpoints/a.png", "b/.cache/sub/a.png"):
+        save(tmp_path / hidden, np.zeros((8, 8), np.uint8))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         data = images(tmp_path, size=8, channels=1)
     assert data.shape == (1, 8, 8) and len(data) == 6 and data.factors is None
     assert data.examples()[:, 0, 0, 0].tolist() == [10, 30, 0, 20, 40, 50]
     assert data.batch([2]).dtype == np.uint8
+
+
+def test_a_folder_may_lie_in_a_hidden_one(tmp_path):
+    save(tmp_path / ".hidden" / "a.png", gradient(8, 8))
+    assert len(images(tmp_path / ".hidden")) == 1
+    with pytest.raises(UntwineError, match="no pictures in"):
+        images(tmp_path)
 
 
 def test_a_folder_becomes_64_pixels_square(tmp_path):
@@ -84,6 +93,65 @@ def test_transparency_sixteen_bits_and_orientation(tmp_path):
     assert np.array_equal(images(tmp_path, size=8).examples()[0, 0], gradient(8, 8)[::-1, ::-1])
 
 
+@pytest.mark.parametrize(
+    ("name", "array", "expected"),
+    [
+        ("a.tif", gradient(8, 8).astype(np.float32) / 255, gradient(8, 8)),
+        ("a.tif", np.zeros((8, 8), np.float32), np.zeros((8, 8))),
+        ("a.tif", np.full((8, 8), 1.00005, np.float32), np.full((8, 8), 255)),
+        ("a.tif", gradient(8, 8).astype(np.int32), gradient(8, 8)),
+        ("a.tif", gradient(8, 8).astype(np.int32) * 257, gradient(8, 8)),
+        ("a.tif", gradient(8, 8).astype(np.uint16) * 257, gradient(8, 8)),
+        ("a.tif", gradient(8, 8).astype(">u2") * 257, gradient(8, 8)),
+        ("a.tif", gradient(8, 8).astype(np.uint16), gradient(8, 8) > 128),  # 16 bits, however dark
+        ("a.png", gradient(8, 8).astype(np.uint16), gradient(8, 8) > 128),
+    ],
+)
+def test_pictures_of_more_bits_are_those_of_8_bits(tmp_path, name, array, expected):
+    save(tmp_path / name, array)
+    data = images(tmp_path, size=8)
+    assert data.shape == (1, 8, 8) and np.array_equal(data.examples()[0, 0], expected)
+
+
+def test_every_value_of_16_bits_is_rounded_to_the_nearest_of_8(tmp_path):
+    values = np.arange(65536)
+    save(tmp_path / "a.png", values.reshape(256, 256).astype(np.uint16))
+    expected = [(2 * value + 257) // 514 for value in values.tolist()]
+    assert images(tmp_path, size=256).examples().ravel().tolist() == expected
+
+
+def test_16_bits_are_averaged_before_they_are_rounded(tmp_path):
+    columns = np.array([411, 154, 100 * 257, 100 * 257], np.uint16)  # 1.6 and 0.6 of 255, whose mean is nearest to 1
+    save(tmp_path / "a.png", np.tile(columns, (4, 1)))
+    assert images(tmp_path, size=2).examples()[0, 0].tolist() == [[1, 100], [1, 100]]
+
+
+def test_a_png_of_16_bits_is_known_whatever_pillow_opens_it_as(tmp_path, monkeypatch):
+    save(tmp_path / "a.png", gradient(8, 8).astype(np.uint16))
+    opened = Image.fromarray(gradient(8, 8).astype(np.int32))
+    assert opened.mode == "I"
+    opened.format = "PNG"
+    monkeypatch.setattr(Image, "open", lambda file: opened)
+    assert np.array_equal(images(tmp_path, size=8).examples()[0, 0], gradient(8, 8) > 128)
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.full((8, 8), 200, np.float32), r"floats from 200 to 200; they must be in \[0, 1\]"),
+        (np.full((8, 8), -0.5, np.float32), r"floats from -0\.5 to -0\.5"),
+        (np.full((8, 8), np.nan, np.float32), "NaN or infinite"),
+        (np.full((8, 8), 65536, np.int32), "integers from 65536 to 65536; they must be from 0 to 255, or to 65535"),
+        (np.full((8, 8), -1, np.int32), "integers from -1 to -1"),
+    ],
+)
+def test_pictures_whose_numbers_mean_nothing_are_left_out_with_the_reason(tmp_path, array, message):
+    save(tmp_path / "good.png", gradient(8, 8))
+    save(tmp_path / "odd.tif", array)
+    with pytest.warns(UserWarning, match=rf"left out 1 of 2 .*odd\.tif \(.*{message}"):
+        assert len(images(tmp_path, size=8)) == 1
+
+
 def test_unreadable_pictures_are_named_and_left_out(tmp_path):
     save(tmp_path / "good.png", gradient(8, 8))
     (tmp_path / "sub").mkdir()
@@ -105,6 +173,9 @@ def test_paths_that_lead_nowhere(tmp_path):
     save(tmp_path / "one.png", gradient(8, 8))
     with pytest.raises(UntwineError, match="single picture; give the folder"):
         images(tmp_path / "one.png")
+    for arguments in ({"source": ""}, {"source": " "}, {"source": tmp_path, "factors": ""}):
+        with pytest.raises(UntwineError, match=rf"images: {list(arguments)[-1]} is an empty text"):
+            images(**arguments)
     (tmp_path / "text.npy").write_text("no array")
     with pytest.raises(UntwineError, match=r"cannot read .*text\.npy"):
         images(tmp_path / "text.npy")
@@ -330,6 +401,27 @@ def test_the_rows_of_unreadable_pictures_are_left_out_if_these_are_named(folder)
     assert data.factors.sizes == (3, 1) and data.factors_of(range(3))[:, 0].tolist() == [0, 1, 2]
     with pytest.raises(UntwineError, match=r"1 of the 4 files could not be read: b\.png .*remove these files and"):
         images(folder, factors=sheet(folder, "x\n1\n9\n2\n3\n"))
+
+
+def test_pictures_with_numbers_need_their_files_in_the_table(tmp_path):
+    for number in range(1, 13):
+        save(tmp_path / "pictures" / f"{number}.png", np.full((8, 8), number, np.uint8))
+    rows = np.arange(1, 13)
+    np.save(tmp_path / "factors.npy", rows)
+    table = sheet(tmp_path / "pictures", "\n".join(["x", *map(str, rows)]))
+    for factors in (rows, tmp_path / "factors.npy", table):
+        with pytest.raises(UntwineError, match=r"order of the pictures is ambiguous: .*10\.png .*2\.png .*`file`"):
+            images(tmp_path / "pictures", factors=factors)
+    named = sheet(tmp_path / "pictures", "\n".join(["file,x", *(f"{row}.png,{row}" for row in rows)]))
+    data = images(tmp_path / "pictures", size=8, factors=named)
+    assert np.array_equal(data.examples()[:, 0, 0, 0], data.factors_of(range(12))[:, 0] + 1)
+
+
+def test_kinds_say_that_numbers_and_texts_are_mixed(folder):
+    table = sheet(folder, "x\n1\n2\ntwo\n")
+    with pytest.raises(UntwineError, match="in line 4 it has 'two'"):
+        images(folder, factors=table)
+    assert images(folder, factors=table, kinds=("x=categorical",)).factors.sizes == (3,)
 
 
 def test_an_array_has_no_files(folder):

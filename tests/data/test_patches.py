@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+import threading
 import warnings
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +17,7 @@ import scipy.io
 from PIL import Image
 from sklearn.datasets import load_sample_images
 
-from untwine.data import patches
+from untwine.data import patches, store
 from untwine.data.patches import natural_patches, whitened
 from untwine.data.specs import build, complete, public_of
 from untwine.errors import UntwineError
@@ -191,6 +195,18 @@ def test_photographs_of_several_sizes_are_turned_grey(tmp_path):
     assert differences.min() <= 1 and (differences > 1).sum() == 17 * 17 - 1
 
 
+def test_sixteen_bits_are_not_rounded_to_eight(tmp_path):
+    picture = natural(64)
+    fine = np.rint((picture - picture.min()) / np.ptp(picture) * 900).astype(np.uint16)  # fewer than 4 steps of 8 bits
+    seen = natural_patches(source=save(tmp_path / "fine", a=fine), size=64, examples=1).examples()[0, 0]
+    expected = whitened(fine.astype(float))
+    expected = (expected - expected.min()) / np.ptp(expected) * 255
+    assert np.abs(seen - expected).max() < 0.51
+    (tmp_path / "floats").mkdir()
+    Image.fromarray((fine / 65535).astype(np.float32)).save(tmp_path / "floats" / "a.tif")
+    assert np.abs(natural_patches(source=tmp_path / "floats", size=64, examples=1).examples() - expected).max() < 0.51
+
+
 def test_photographs_that_cannot_serve_are_named_and_left_out(tmp_path):
     folder = save(tmp_path / "photographs", good=photograph(64), small=photograph(63), flat=np.full((64, 64), 7, "u1"))
     (folder / "broken.jpg").write_bytes(b"no picture")
@@ -280,7 +296,7 @@ def test_a_folder_is_absolute_in_the_spec(tmp_path, monkeypatch):
 
 def test_which_files_are_needed():
     public = public_of(natural_patches)
-    assert public is not None and public.examples == 100_000 and public.shape == (1, 16, 16)
+    assert public is not None and public.fits is not None and public.examples == 100_000 and public.shape == (1, 16, 16)
     assert public.files(source="auto", seed=3) == public.files(source="olshausen") == (patches.FILE,)
     assert public.files(source="scikit-learn") == public.files(source=Path("folder")) == ()
 
@@ -289,6 +305,7 @@ def test_which_files_are_needed():
     ("arguments", "message"),
     [
         ({"source": "olshaussen"}, r"no folder .*olshaussen; source is 'auto', 'olshausen', 'scikit-learn', or a"),
+        ({"source": ""}, "natural_patches: source is an empty text"),
         ({"source": 3}, "'source' of dataset 'natural_patches' must be"),
         ({"split": "tset"}, "did you mean 'test'"),
         ({"examples": 0}, "examples 0"),
@@ -318,14 +335,16 @@ def test_files_that_do_not_hold_what_they_should_are_refused(public, content, me
     scipy.io.savemat(path, content)
     with pytest.raises(UntwineError, match=message) as caught:
         natural_patches(source="olshausen")
-    assert str(path) in str(caught.value) and "delete it" in str(caught.value)
+    for said in (str(path.parent), path.name, "elete it", *patches.FILE.urls):
+        assert said in str(caught.value)
+    assert path.exists()  # somebody put it there
 
 
 @pytest.mark.parametrize("kept", [0, 3, 100, 128, 150, 1000, -1])
 def test_broken_files_are_refused(public, kept):
     path = public("natural_patches") / "natural_patches" / "IMAGES.mat"
     path.write_bytes(path.read_bytes()[:kept])
-    with pytest.raises(UntwineError, match=r"IMAGES\.mat does not hold what it should"):
+    with pytest.raises(UntwineError, match=r"IMAGES\.mat (.|\n)*elete it"):
         natural_patches(source="olshausen")
 
 
@@ -334,3 +353,59 @@ def test_a_page_that_came_instead_of_the_file_is_refused(public):
     path.write_text("<html>not found</html>")
     with pytest.raises(UntwineError, match="cannot be read as a file of MATLAB"):
         natural_patches(source="olshausen")
+
+
+@pytest.fixture
+def served(public, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, bytes]]:
+    """What two addresses of the published file answer; the file itself is removed."""
+    monkeypatch.delenv("UNTWINE_OFFLINE", raising=False)
+    monkeypatch.delenv("UNTWINE_MIRROR", raising=False)
+    path = public("natural_patches") / patches.FILE.path
+    answers = {"/first": path.read_bytes(), "/second": path.read_bytes()}
+    path.unlink()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            content = answers[self.path]
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    urls = tuple(f"http://127.0.0.1:{server.server_port}{address}" for address in answers)
+    monkeypatch.setattr(patches, "FILE", replace(patches.FILE, urls=urls))
+    yield answers
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.mark.parametrize("wrong", [lambda whole: whole[: len(whole) // 2], lambda _: b"<html>moved</html>"])
+def test_what_arrives_wrong_is_discarded_and_the_next_address_asked(served, wrong):
+    whole = served["/second"]
+    served["/first"] = wrong(whole)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(natural_patches(source="olshausen", examples=5)) == 10
+    path = store.find(patches.FILE)
+    assert path is not None and path.read_bytes() == whole
+    served.clear()
+    assert len(natural_patches(source="olshausen", examples=5)) == 10  # it is kept
+
+
+def test_nothing_is_kept_where_every_address_gives_something_else(served):
+    served |= dict.fromkeys(served, served["/first"][:-100])
+    with pytest.raises(UntwineError, match=r"/first: (.|\n)*cannot be read as a file of MATLAB(.|\n)*/second: "):
+        natural_patches(source="olshausen")
+    assert store.find(patches.FILE) is None
+    assert not list((store.folder() / patches.FILE.path).parent.glob("IMAGES*"))
+    public = public_of(natural_patches)
+    assert public is not None and public.fits is not None
+    with pytest.raises(UntwineError, match="cannot be read as a file of MATLAB"):  # as `untwine data get` asks
+        store.fetch(patches.FILE, public.hint, fits=public.fits)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from untwine.data.pictures import mapped, resized, save
-from untwine.errors import UntwineError
+from untwine.data.pictures import broken, mapped, resized, save
+from untwine.errors import Unavailable, UntwineError
 
 
 def some(n: int, channels: int, height: int, width: int) -> np.ndarray:
@@ -101,3 +102,15 @@ def test_a_table_that_is_something_else_is_refused(tmp_path):
     np.save(path, np.array([None, {}]), allow_pickle=True)
     with pytest.raises(UntwineError, match="delete it"):
         mapped(path, (2,))
+
+
+def test_a_table_that_cannot_be_read_is_said_to_be_so(tmp_path):
+    with pytest.raises(Unavailable, match=f"{tmp_path} cannot be read: Is a directory"):
+        mapped(tmp_path, (2, 3))
+    with pytest.raises(Unavailable, match=r"none\.npy cannot be read: No such file"):
+        mapped(tmp_path / "none.npy", (2, 3))
+
+
+def test_a_broken_file_says_why_on_its_own():
+    error = broken(Path("a.mat"), "it is cut off")
+    assert error.why == "it is cut off" and re.match("a.mat does not hold .*: it is cut off; delete it", str(error))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import gzip
 import hashlib
 import json
@@ -24,7 +25,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from untwine.data import download, places, store
+from untwine.data import download, places, stamps, store
+from untwine.data.pictures import broken
 from untwine.data.public import File
 from untwine.errors import Unavailable, UntwineError
 from untwine.locks import locked
@@ -113,6 +115,20 @@ class Server:
             def answer_empty(self) -> None:
                 self.send(200, b"")
 
+            def answer_huge(self) -> None:
+                self.send(200, server.content, Content_Length=str(10**16))
+
+            def answer_endless(self) -> None:
+                self.send(200, b"", Content_Length="9" * 6000)
+
+            def answer_rude(self) -> None:
+                """One that sends what a terminal takes for orders."""
+                self.send_response(404, "No\x1b]0;title\x07\x1b[31m")
+                self.end_headers()
+
+            def answer_far(self) -> None:
+                self.send(302, b"", Location="gopher://\x1b[31m/")
+
             def answer_packed(self) -> None:
                 """One that calls a compressed file compressed, so that a browser would unpack it."""
                 self.send(200, server.content, Content_Encoding="gzip")
@@ -171,8 +187,8 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def hashed(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The files that were read for their checksums."""
     read: list[Path] = []
-    real = places.digest
-    monkeypatch.setattr(places, "digest", lambda path, *how: (read.append(path), real(path, *how))[1])
+    real = stamps.digest
+    monkeypatch.setattr(stamps, "digest", lambda path, *how: (read.append(path), real(path, *how))[1])
     return read
 
 
@@ -259,7 +275,7 @@ def test_what_was_verified_in_a_read_only_folder_is_remembered(data, tmp_path, h
     store.fetch(public())
     store.fetch(public())
     assert len(hashed) == 1
-    monkeypatch.setattr(places, "_seen", {})  # a new process
+    monkeypatch.setattr(stamps, "_seen", {})  # a new process
     store.fetch(public())
     assert len(hashed) == 1
     assert len(list((tmp_path / "cache" / "untwine" / ".stamps").iterdir())) == 1
@@ -299,6 +315,60 @@ def test_a_folder_that_cannot_be_written_to_is_named(data, tmp_path, server, mon
     assert server.asked == []
 
 
+@pytest.mark.parametrize("offline", ["0", "1"])
+def test_a_file_instead_of_the_folder(data, server, monkeypatch, offline):
+    monkeypatch.setenv("UNTWINE_OFFLINE", offline)
+    put(data, b"a file")
+    message = refused(public(server.url("good")), data, "Set UNTWINE_DATA to a folder that can be written to")
+    assert f"put it into {data}" not in message and server.asked == []
+
+
+def test_a_link_that_leads_nowhere_instead_of_the_folder(data, server):
+    data.symlink_to(data.parent / "unmounted")
+    refused(public(server.url("good")), data, "cannot be written to", "Set UNTWINE_DATA")
+    with pytest.raises(Unavailable, match=f"counting: {data} cannot be written to.*UNTWINE_DATA.*{HINT}"):
+        store.derived("a.npy", never, "counting", hint=HINT)
+    assert server.asked == [] and store.check_derived() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("~nobody-of-that-name/data", "home"), ("/tmp/" + "long" * 100, "too long"), ("x/" * 5000, "long")],
+)
+def test_a_name_that_cannot_be_a_folder(server, monkeypatch, name, why):
+    monkeypatch.setenv("UNTWINE_DATA", name)
+    for call in (
+        store.places,
+        store.check_derived,
+        lambda: store.fetch(public(server.url("good"))),
+        lambda: store.derived("a.npy", never, "counting"),
+    ):
+        with pytest.raises(Unavailable, match=f"UNTWINE_DATA names {name[:20]}.*{why}.*Set UNTWINE_DATA"):
+            call()
+
+
+def test_a_folder_that_may_not_be_entered(data, server, monkeypatch):
+    put(data / "sub" / "data.bin")
+
+    def forbidden(real: Callable[..., Any]) -> Callable[..., Any]:
+        def ask(path: Any, *args: Any, **kwargs: Any) -> Any:
+            if not isinstance(path, int) and Path(path).is_relative_to(data):
+                raise PermissionError(errno.EACCES, "Permission denied", str(path))
+            return real(path, *args, **kwargs)
+
+        return ask
+
+    real = os.access
+    with monkeypatch.context() as patch:
+        for name in ("stat", "lstat", "open", "listdir", "scandir"):
+            patch.setattr(os, name, forbidden(getattr(os, name)))
+        patch.setattr(os, "access", lambda path, *how: Path(path) != data.parent and real(path, *how))
+        refused(public(server.url("good")), data, "cannot be written to")
+        with pytest.raises(Unavailable, match=f"{data} cannot be written to"):
+            store.derived("a.npy", never, "counting")
+        assert store.check_derived() == [] and store.check(public()).state == "missing"
+
+
 # --- files that are here ----------------------------------------------------------------------------
 
 
@@ -316,12 +386,32 @@ def test_a_file_put_there_by_hand_is_read_once(data, hashed):
     assert len(hashed) == 3
 
 
-@pytest.mark.parametrize("stamp", ["", "null", "[]", '{"size": 1}', '{"size": "x", "mtime_ns": 1, "checksum": "a"}'])
-def test_a_damaged_stamp_vouches_for_nothing(data, hashed, stamp):
+STAMP = {"size": len(CONTENT), "mtime_ns": 1_000_000_001, "checksum": md5(), "derived": True}
+DAMAGED = [
+    *(
+        json.dumps(STAMP | {"checksum": wrong})
+        for wrong in ("nonsense", "md5:", "shake_128:00", md5().upper(), None, {})
+    ),
+    *(json.dumps(STAMP | {"size": wrong}) for wrong in ("x", None, True, float(len(CONTENT)), float("inf"))),
+    *(json.dumps(STAMP | {"mtime_ns": wrong}) for wrong in ("x", [], 1e300)),
+    *(json.dumps({key: STAMP[key] for key in STAMP if key != gone}) for gone in STAMP),
+    json.dumps(STAMP | {"valid": False}),
+    *('{"size": 1e400, "mtime_ns": 1, "checksum": "a", "derived": true}', "", "null", "[]", "[" * 100_000, "\0"),
+]
+
+
+@pytest.mark.parametrize("stamp", [json.dumps(STAMP), *DAMAGED], ids=lambda stamp: stamp[:60])
+@pytest.mark.parametrize("checksum", [md5(), None])
+def test_a_damaged_stamp_vouches_for_nothing(data, hashed, stamp, checksum):
     file = put(data / "sub" / "data.bin")
+    os.utime(file, ns=(0, 1_000_000_001))
     (data / "sub" / ".data.bin.stamp.json").write_text(stamp)
-    assert store.fetch(public()) == file
-    assert hashed == [file]
+    assert store.fetch(public(checksum=checksum)) == file
+    assert hashed == ([file] if stamp in DAMAGED else [])
+    (data / "sub" / ".data.bin.stamp.json").write_text(stamp)
+    assert [one.state for one in store.check_derived()] == (
+        ["right"] if '"derived": true' in stamp and (stamp not in DAMAGED or "valid" in stamp) else []
+    )
 
 
 @pytest.mark.parametrize("content", [OTHER, CONTENT[:1000], b""], ids=["other", "half-written", "empty"])
@@ -372,7 +462,7 @@ def test_a_file_that_cannot_be_read_is_said_to_be_so(data, monkeypatch):
     def fail(path: Path, *how: str) -> str:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(places, "digest", fail)
+    monkeypatch.setattr(stamps, "digest", fail)
     refused(public(), data, "cannot be read: Permission denied")
     assert store.check(public()).state == "unreadable"
 
@@ -392,6 +482,62 @@ def test_a_file_without_a_published_checksum_is_known_by_the_one_it_arrived_with
         warnings.simplefilter("error")
         store.fetch(file)
     assert store.check(file).ok
+
+
+def whole(path: Path) -> None:
+    """What a loader knows of a file that has no checksum."""
+    if path.read_bytes() != CONTENT:
+        raise broken(path, "it\x1b[31m is another")
+
+
+def test_what_arrives_must_fit(data, server):
+    server.content = CONTENT[:1000]
+    file = public(server.url("wrong"), server.url("good"), checksum=None)
+    with pytest.raises(Unavailable) as caught:
+        store.fetch(file, HINT, whole)
+    lines = [line for line in str(caught.value).splitlines() if line.startswith("  ")]
+    said = "what came does not hold what it should: it?[31m is another and was discarded"
+    assert lines == [f"  {url}: {said}" for url in file.urls] and left(data) == set()
+    assert list(data.rglob("*.stamp.json")) == []
+    server.content = CONTENT
+    assert store.fetch(file, HINT, whole).read_bytes() == CONTENT
+
+
+def test_a_beginning_of_something_else_does_not_fit(data, server, monkeypatch):
+    interrupt(server, monkeypatch, public(server.url("good"), checksum=None))
+    part = data / "sub" / "data.bin.part"
+    part.write_bytes(bytes(part.stat().st_size))
+    assert store.fetch(public(server.url("good"), checksum=None), fits=whole).read_bytes() == CONTENT
+    assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize("seen", [False, True])
+def test_what_lies_here_must_fit(data, server, monkeypatch, seen):
+    path = put(data / "sub" / "data.bin", OTHER)
+    file = public(server.url("good"), checksum=None)
+    if seen:
+        store.check(file)  # which knows nothing of its content, and remembers it
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "fetch", functools.partial(store.fetch, fits=whole))
+        message = refused(file, data, f"data.bin in {path.parent} does not hold what it should: it?[31m is another.")
+    assert "neither used nor removed" in message and path.read_bytes() == OTHER and server.asked == []
+    assert (data / "sub" / ".data.bin.stamp.json").exists() == seen
+
+    system = put(data.parent / "system" / "data.bin")
+    with pytest.warns(UserWarning, match=f"{path} does not hold.*not used"):
+        assert store.fetch(public(checksum=None, elsewhere=(str(system.parent),)), fits=whole) == system
+    put(path)
+    (data / "sub" / ".data.bin.stamp.json").unlink(missing_ok=True)
+    assert store.fetch(file, fits=whole) == path
+
+
+def test_something_else_in_the_place_of_a_file(data, server):
+    put(data / "sub" / "data.bin" / "in it")
+    refused(public(server.url("good")), data, "is not a file", "neither used nor removed")
+    shutil.rmtree(data / "sub" / "data.bin")
+    (data / "sub" / "data.bin").symlink_to(data / "unmounted")
+    refused(public(server.url("good")), data, "is not a file", "neither used nor removed")
+    assert server.asked == []
 
 
 # --- downloads --------------------------------------------------------------------------------------
@@ -433,7 +579,7 @@ def test_every_address_is_named_with_what_went_wrong(data, server, monkeypatch):
         "nowhere/sub/data.bin": "No scheme",
         server.url("gone"): "HTTP 404 (Not Found)",
         server.url("busy"): "HTTP 503 (Service Unavailable)",
-        server.url("wrong"): f"what came has the checksum {md5(OTHER)} (400,000 bytes) and was discarded",
+        server.url("wrong"): f"what came has the checksum {md5(OTHER)}, not {md5()} (400,000 bytes) and was discarded",
         server.url("empty"): "nothing came",
         server.url("silent"): "no answer in time",
         server.url("drops_always"): "the connection broke (after 1",
@@ -449,6 +595,31 @@ def test_every_address_is_named_with_what_went_wrong(data, server, monkeypatch):
 def test_a_wrong_file_from_every_address_is_never_used(data, server):
     refused(public(server.url("wrong"), server.url("page")), data, md5(OTHER))
     assert left(data) == set()
+
+
+def test_what_a_server_says_does_nothing_to_a_terminal(data, server):
+    message = refused(public(server.url("rude"), server.url("far")), data, "HTTP 404 (No?]0;title??[31m)")
+    assert all(one.isprintable() for line in message.splitlines() for one in line)
+
+
+def test_an_empty_answer_leaves_nothing_and_takes_nothing(data, server):
+    refused(public(server.url("empty")), data, "nothing came")
+    assert left(data) == set()
+    put(data / "sub" / "data.bin.part", CONTENT[:100_000])
+    assert store.fetch(public(server.url("empty"), server.url("good"))).read_bytes() == CONTENT
+    assert server.ranges() == [None, "bytes=100000-", "bytes=100000-"]
+
+
+def test_only_bytes_that_came_are_counted(data, server, monkeypatch):
+    put(data / "sub" / "data.bin.part", CONTENT[:100_000])
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        closed = f"http://127.0.0.1:{unused.getsockname()[1]}/data.bin"
+        assert "bytes)" not in refused(public(closed), data, "Connection refused")
+    monkeypatch.setattr(download, "TRIES", 0)
+    message = refused(public(server.url("drops")), data)
+    came = (data / "sub" / "data.bin.part").stat().st_size - 100_000
+    assert f"(after {came:,} bytes)" in message and 0 < came <= 150_000
 
 
 def test_a_web_page_is_no_file_even_without_a_checksum(data, server):
@@ -478,7 +649,7 @@ def test_offline(data, server, monkeypatch, value, offline):
 
 def test_offline_is_yes_or_no(server, monkeypatch):
     monkeypatch.setenv("UNTWINE_OFFLINE", "perhaps")
-    with pytest.raises(UntwineError, match="UNTWINE_OFFLINE must be 1 or 0, not 'perhaps'"):
+    with pytest.raises(Unavailable, match="UNTWINE_OFFLINE must be 1 or 0, not 'perhaps'"):
         store.fetch(public(server.url("good")))
     assert server.asked == []
 
@@ -608,16 +779,55 @@ def test_a_disk_that_fills_up_stops_the_download(data, server):
     (data / "sub").mkdir(parents=True)
     (data / "sub" / "data.bin.part").symlink_to("/dev/full")
     tried = public(server.url("good"))
-    message = refused(tried, data, "the disk is full", "Make room")
+    message = refused(tried, data, f"the disk of {data / 'sub'} is full", "Make room")
     assert "data.bin.part" in message and store.find(tried) is None
 
 
 def test_no_other_address_is_tried_on_a_full_disk(data, server, monkeypatch):
     real = shutil.disk_usage(data.parent)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: real._replace(free=1))
-    with pytest.raises(Unavailable, match="the disk is full"):
-        store.fetch(public(server.url("good"), server.url("plain")))
+    refused(public(server.url("good"), server.url("plain"), size=len(CONTENT)), data, "the disk is full", "Make room")
     assert len(server.asked) == 1
+
+
+def test_a_server_that_announces_too_much_does_not_keep_others_from_being_asked(data, server):
+    for size in (None, len(CONTENT)):
+        file = public(server.url("huge"), server.url("endless"), server.url("good"), size=size)
+        assert store.fetch(file).read_bytes() == CONTENT
+        (data / "sub" / "data.bin").unlink()
+    refused(public(server.url("huge"), server.url("gone")), data, "TB are needed", "HTTP 404", "Make room")
+
+
+def test_only_a_full_disk_is_said_to_want_room(data, server):
+    put(data / "sub" / "data.bin.part" / "in the way")
+    message = refused(public(server.url("good"), server.url("plain")), data, "Is a directory")
+    assert "Make room" not in message and "is full" not in message
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+def test_a_lock_needs_no_room(data, server):
+    (data / "sub").mkdir(parents=True)
+    (data / "sub" / ".data.bin.lock").symlink_to("/dev/full")
+    assert store.fetch(public(server.url("good"))).read_bytes() == CONTENT
+
+
+def test_a_lock_that_another_user_left_behind_is_used(data, server, monkeypatch):
+    lock = put(data / "sub" / ".data.bin.lock", b"12345")
+    real = os.open
+
+    def theirs(path: Any, flags: int, mode: int = 0o777) -> int:
+        if Path(path) == lock and flags & (os.O_RDWR | os.O_WRONLY):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return real(path, flags, mode)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", theirs)
+        with locked(lock.parent, lock.name), pytest.raises(UntwineError, match="in use by process 12345"):
+            locked(lock.parent, lock.name).__enter__()
+        assert store.fetch(public(server.url("good"))).read_bytes() == CONTENT
+        patch.setattr(os, "access", lambda *args: False)
+        with pytest.raises(UntwineError, match=f"{lock} cannot be written to"), locked(lock.parent, lock.name):
+            pass  # a folder that is not ours is not held by us
 
 
 # --- two processes ----------------------------------------------------------------------------------
@@ -673,8 +883,15 @@ def test_a_disk_without_locks_is_not_waited_for(data, server, monkeypatch):
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr("untwine.locks._try_lock", none)
-    with pytest.raises(Unavailable, match=rf"{data}.* cannot be locked: No locks available"):
-        store.fetch(public(server.url("good")))
+    refused(public(server.url("good")), data, "cannot be locked: No locks available")
+
+
+def test_a_lock_that_cannot_be_opened(data, server):
+    lock = put(data / "sub" / ".data.bin.lock" / "in the way").parent
+    refused(public(server.url("good")), data, f"{lock} cannot be written to: Is a directory")
+    lock = put(data / ".a.npy.lock" / "in the way").parent
+    with pytest.raises(Unavailable, match=f"counting: {lock} cannot be written to.*UNTWINE_DATA.*{HINT}"):
+        store.derived("a.npy", counting([]), "counting", hint=HINT)
 
 
 # --- bars -------------------------------------------------------------------------------------------
@@ -696,10 +913,10 @@ def test_only_large_files_have_a_bar_when_they_are_read(data, monkeypatch):
         shown.append(progress)
         return counter(what, total, False, in_bytes)
 
-    monkeypatch.setattr(places, "counter", spy)
-    places.digest(put(data / "small"))
-    monkeypatch.setattr(places, "LARGE", 1000)
-    places.digest(put(data / "large"))
+    monkeypatch.setattr(stamps, "counter", spy)
+    stamps.digest(put(data / "small"))
+    monkeypatch.setattr(stamps, "LARGE", 1000)
+    stamps.digest(put(data / "large"))
     assert shown == [False, None]
 
 
@@ -726,7 +943,7 @@ def test_a_derived_file_is_made_once_under_its_own_suffix(data, hashed):
     assert stamp["checksum"] == sha256(path.read_bytes()) and stamp["derived"] is True
 
 
-@pytest.mark.parametrize("damage", ["shorter", "touched", "no stamp", "not derived"])
+@pytest.mark.parametrize("damage", ["shorter", "other", "no stamp", "not derived"])
 def test_a_derived_file_that_is_not_as_it_was_made_is_made_again(data, damage):
     times: list[Path] = []
     path = store.derived("numbers.npy", counting(times), "counting")
@@ -734,7 +951,8 @@ def test_a_derived_file_that_is_not_as_it_was_made_is_made_again(data, damage):
     match damage:
         case "shorter":
             path.write_bytes(path.read_bytes()[:-1])
-        case "touched":
+        case "other":
+            path.write_bytes(path.read_bytes()[:-1] + b"!")
             os.utime(path, ns=(0, 0))
         case "no stamp":
             stamp.unlink()
@@ -745,13 +963,86 @@ def test_a_derived_file_that_is_not_as_it_was_made_is_made_again(data, damage):
     assert len(times) == 2 and np.load(path).tolist() == list(range(5))
 
 
+def never(path: Path) -> None:
+    pytest.fail("made again")
+
+
+def test_a_derived_file_with_another_time_is_read_rather_than_made(data, tmp_path, hashed, monkeypatch):
+    path = store.derived("sub/numbers.npy", counting([]), "counting")
+    os.utime(path, ns=(0, 0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            assert store.derived("sub/numbers.npy", never, "counting") == path
+        assert len(hashed) == 2  # when it was made, and once now
+        shutil.copytree(data, tmp_path / "copy", copy_function=shutil.copy)
+        monkeypatch.setenv("UNTWINE_DATA", str(tmp_path / "copy"))
+        os.utime(tmp_path / "copy" / "sub" / "numbers.npy", ns=(1, 1))
+        for _ in range(2):
+            assert store.derived("sub/numbers.npy", never, "counting") == tmp_path / "copy" / "sub" / "numbers.npy"
+    assert len(hashed) == 3
+
+
+def test_a_derived_file_with_another_time_in_a_read_only_folder(data, tmp_path, hashed):
+    path = store.derived("sub/numbers.npy", counting([]), "counting")
+    os.utime(path, ns=(0, 0))
+    read_only(data)
+    for _ in range(2):
+        assert store.derived("sub/numbers.npy", never, "counting") == path
+    assert len(hashed) == 2
+    shutil.rmtree(tmp_path / "cache")
+    put(tmp_path / "cache", b"a file where there should be a folder")
+    for _ in range(2):
+        assert store.derived("sub/numbers.npy", never, "counting") == path
+    assert len(hashed) == 3
+
+
+def test_a_derived_file_that_cannot_be_read_is_passed_over(data, tmp_path, monkeypatch):
+    path = store.derived("sub/numbers.npy", counting([]), "counting")
+    read_only(data)
+    real = os.access
+    monkeypatch.setattr(os, "access", lambda file, how: Path(file) != path and real(file, how))
+    with pytest.warns(UserWarning, match=f"{path} cannot be read; counting again"):
+        own = store.derived("sub/numbers.npy", counting([]), "counting")
+    assert own == tmp_path / "cache" / "untwine" / "sub" / "numbers.npy"
+    assert store.derived("sub/numbers.npy", never, "counting") == own
+
+
+@pytest.mark.parametrize("way", ["numbers.npy", ".numbers.part.npy", ".numbers.npy.lock", ".numbers.npy.stamp.json"])
+@pytest.mark.filterwarnings("ignore:.*is not as it was made")
+def test_a_folder_in_the_way_of_what_is_made(data, way):
+    put(data / way / "in it")
+    with pytest.raises(
+        Unavailable, match=rf"counting: {data}/.*numbers.*: Is a directory.*UNTWINE_DATA.*{HINT}"
+    ) as one:
+        store.derived("numbers.npy", counting([]), "counting", hint=HINT)
+    assert "Make room" not in str(one.value)
+    assert left(data) == {"in it"}
+
+
+def test_a_file_that_may_not_grow_so_large(data):
+    """As with `ulimit -f`, which the system says when it is written to."""
+    code = """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+try:
+    store.derived("numbers.npy", lambda path: path.write_bytes(bytes(20_000)), "counting")
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+    said = started(code).communicate()[0]
+    assert re.match(rf"Unavailable counting: {data}/numbers.npy could not be made: File too large", said)
+    assert left(data) == set()
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, UntwineError, FileNotFoundError(2, "not there")])
 def test_nothing_stays_of_what_could_not_be_made(data, error):
     def make(path: Path) -> None:
         path.write_bytes(b"half")
         raise error
 
-    with pytest.raises(error if isinstance(error, type) else type(error)):
+    said = None if isinstance(error, type) else f"counting: {data / 'numbers.npy'} could not be made: not there"
+    with pytest.raises(error if isinstance(error, type) else Unavailable, match=said):
         store.derived("numbers.npy", make, "counting")
     assert left(data) == set()
     (data / ".numbers.part.npy").write_bytes(b"of a process that was killed")
@@ -760,18 +1051,13 @@ def test_nothing_stays_of_what_could_not_be_made(data, error):
         assert np.load(store.derived("numbers.npy", counting([]), "counting")).tolist() == list(range(5))
 
 
-def test_what_cannot_be_remembered_is_not_made(data):
-    put(data / ".numbers.npy.stamp.json" / "in the way")
-    with pytest.raises(Unavailable, match=f"{data} cannot be written to"):
-        store.derived("numbers.npy", counting([]), "counting")
-    assert not (data / "numbers.npy").exists()
-
-
 def test_what_is_made_needs_room(data, monkeypatch):
     real = shutil.disk_usage(data.parent)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: real._replace(free=1_500_000))
-    with pytest.raises(Unavailable, match=rf"counting: .*2\.0 GB are needed in {data}.*1\.5 MB are free.*UNTWINE_DATA"):
-        store.derived("numbers.npy", lambda path: pytest.fail("made"), "counting", size=2_000_000_000)
+    with pytest.raises(
+        Unavailable, match=rf"counting: .*2\.0 GB are needed in {data}.*1\.5 MB are free.*UNTWINE_DATA.*{HINT}"
+    ):
+        store.derived("numbers.npy", never, "counting", size=2_000_000_000, hint=HINT)
     assert store.derived("numbers.npy", counting([]), "counting", size=1_500_000).is_file()
 
 
@@ -786,8 +1072,8 @@ def test_a_disk_that_fills_up_while_something_is_made(data, monkeypatch, error):
     if error.errno is None:  # as NumPy says it
         real = shutil.disk_usage(data.parent)
         monkeypatch.setattr(shutil, "disk_usage", lambda path: real._replace(free=0))
-    with pytest.raises(Unavailable, match=f"counting: the disk of {data} is full.*UNTWINE_DATA"):
-        store.derived("numbers.npy", make, "counting")
+    with pytest.raises(Unavailable, match=f"counting: .*the disk of {data} is full.*UNTWINE_DATA.*{HINT}"):
+        store.derived("numbers.npy", make, "counting", hint=HINT)
     assert left(data) == set()
 
 
@@ -812,7 +1098,7 @@ print(store.derived("sub/numbers.txt", make, "counting").read_text())
 
 
 def test_check_reads_the_file_whatever_its_stamp_says(data):
-    assert store.check(public()) == store.Check("sub/data.bin", "missing") and not store.check(public()).ok
+    assert store.check(public()) == store.Check("sub/data.bin", "missing", None, md5()) and not store.check(public()).ok
     path = put(data / "sub" / "data.bin")
     before = path.stat()
     store.fetch(public())
@@ -846,9 +1132,86 @@ def test_check_of_what_was_made(data):
     before = paths[0].stat()
     paths[0].write_bytes(paths[0].read_bytes()[:-1] + b"!")
     os.utime(paths[0], ns=(before.st_atime_ns, before.st_mtime_ns))
-    found = store.check_derived()
-    assert [one.state for one in found] == ["wrong", "right"] and found[0].found == sha256(paths[0].read_bytes())
+    expected = sha256(paths[1].read_bytes())
+    for _ in range(3):
+        found = store.check_derived()
+        assert [one.state for one in found] == ["wrong", "right"]
+        assert (found[0].expected, found[0].found) == (expected, sha256(paths[0].read_bytes()))
     with pytest.warns(UserWarning, match="not as it was made"):
         store.derived("made/a.npy", counting([]), "counting")
     paths[1].unlink()
     assert [(one.name, one.ok) for one in store.check_derived()] == [("made/a.npy", True)]
+
+
+@pytest.mark.parametrize("length", [-1, None], ids=["shorter", "as long"])
+def test_a_derived_file_that_was_found_wrong_and_then_put_right_is_used(data, length):
+    path = store.derived("a.npy", counting([]), "counting")
+    right = path.read_bytes()
+    path.write_bytes((right[:-1] + b"!")[:length])
+    assert [one.state for one in store.check_derived()] == ["wrong"]
+    path.write_bytes(right)
+    os.utime(path, ns=(0, 5))
+    assert store.derived("a.npy", never, "counting") == path
+    assert [one.state for one in store.check_derived()] == ["right"]
+
+
+def test_check_of_what_was_made_beneath_a_folder(data):
+    for name in ("one/a", "one/below/b", "one_more/c", "two/d"):
+        store.derived(f"{name}.npy", counting([]), "counting")
+    for prefix in ("one", "one/"):
+        assert [one.name for one in store.check_derived(prefix)] == ["one/a.npy", "one/below/b.npy"]
+    assert [one.name for one in store.check_derived("none/")] == []
+    assert len(store.check_derived()) == 4
+
+
+def test_what_was_found_wrong_in_a_read_only_folder_is_not_used(data, tmp_path, monkeypatch):
+    """Though the stamp that vouches for it cannot be removed."""
+    path = store.derived("sub/a.npy", counting([]), "counting")
+    file = put(data / "sub" / "data.bin")
+    store.fetch(public())
+    for one in (path, file):
+        before = one.stat()
+        one.write_bytes(one.read_bytes()[:-1] + b"!")
+        os.utime(one, ns=(before.st_atime_ns, before.st_mtime_ns))
+    read_only(data)
+    for _ in range(2):
+        assert [one.state for one in store.check_derived()] == ["wrong"] and store.check(public()).state == "wrong"
+        monkeypatch.setattr(stamps, "_seen", {})  # a new process
+    with pytest.raises(Unavailable), pytest.warns(UserWarning, match=f"{file}.*not used"):
+        store.fetch(public("http://127.0.0.1:1/"))
+    with pytest.warns(UserWarning, match="not as it was made"):
+        own = store.derived("sub/a.npy", counting([]), "counting")
+    assert own.is_relative_to(tmp_path / "cache")
+
+
+def test_a_check_while_a_file_is_made_again_does_no_harm(data, monkeypatch):
+    """Between its new stamp and the file itself, or while the old one is read."""
+    from untwine.data import made
+
+    path = store.derived("a.npy", counting([]), "counting")
+    right = path.read_bytes()
+    path.write_bytes(b"old")
+    states = []
+
+    def checking(new: Path, target: Path) -> None:
+        states.extend(one.state for one in store.check_derived())
+        places.settle(new, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(made, "settle", checking)
+        with pytest.warns(UserWarning, match="not as it was made"):
+            store.derived("a.npy", counting([]), "counting")
+    assert states == ["wrong"] and store.derived("a.npy", never, "counting").read_bytes() == right
+
+    real = stamps.digest
+
+    def replaced(file: Path, *how: str) -> str:
+        found = real(file, *how)
+        os.utime(file, ns=(0, 7))
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stamps, "digest", replaced)
+        before = (data / ".a.npy.stamp.json").read_text()
+        store.check_derived()
+    assert (data / ".a.npy.stamp.json").read_text() == before

@@ -184,6 +184,27 @@ def test_a_metric_that_fails_does_not_stop_the_others(run: Path):
     assert [entry["metric"] for entry in scores.read(run)] == ["mig", "hoyer"]
 
 
+def test_a_failure_is_that_of_what_was_asked_for_and_named_once():
+    (one,) = evaluate.requests(["local-factor-vae-score(groups=5)"])
+    for error, said in {
+        "factor_vae_score: 5 groups are too few": "local-factor-vae-score(groups=5): 5 groups are too few",
+        "factor_vae_score needs interventions: no": "local-factor-vae-score(groups=5) needs interventions: no",
+        "'groups' of metric 'factor_vae_score' must be int": "local-factor-vae-score(groups=5): 'groups' must be int",
+        "no window": "local-factor-vae-score(groups=5): no window",
+        "factor_vae_scores vary": "local-factor-vae-score(groups=5): factor_vae_scores vary",
+    }.items():
+        assert one.failure(UntwineError(error)) == said
+
+
+def test_a_local_metric_that_fails_is_not_taken_for_the_global_one(run: Path):
+    with pytest.raises(evaluate.Partly) as error:
+        evaluate.run(run, ("local-factor-vae-score(prune=-1.0)", "factor-vae-score(prune=-2.0)"), **FAST)
+    first, second = str(error.value).split("; ")
+    assert first.startswith("local-factor-vae-score(prune=-1.0): ")
+    assert second.startswith("factor-vae-score(prune=-2.0): ")
+    assert str(error.value).count("factor-vae-score") == 2 and "factor_vae_score" not in str(error.value)
+
+
 def test_scores_of_another_version_are_computed_again(run: Path):
     (before,) = evaluate.run(run, ("mig",), **FAST)
     content = json.loads((run / scores.FILE).read_text())
@@ -282,8 +303,11 @@ def test_examples_are_scored_by_all_metrics_that_need_no_interventions(own: Path
     assert not data.complete
     labels = data.factors_of(range(120))
     seen = len({tuple(row) for row in labels.tolist()})
-    for name in ("irs", "factor_vae_score", "beta_vae_score"):
-        assert f"{name} needs interventions" in str(error.value)
+    failures = str(error.value).split("; ")
+    assert [said.partition(" needs interventions: ")[0] for said in failures if "interventions: " in said] == list(
+        refused
+    )
+    assert "beta_vae_score" not in str(error.value)  # nobody asked for that
     assert str(error.value).count(f"{seen} of the 54 states of images have an example") == 3
     expected = uw.metrics.mig(ensemble.encode(data.examples()), labels)
     assert [value(found["mig"], f"seed-{i}") for i in range(2)] == pytest.approx(expected.values.tolist())

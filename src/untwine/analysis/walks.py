@@ -26,6 +26,7 @@ def factor_traversals(dataset: Dataset, steps: int = 8, seed: int = 0) -> dict[s
     ([0, 4, 7], (3, 3, 64, 64))
     """
     whole("steps", steps, 2)
+    whole("seed", seed, 0)
     space = check_dataset(dataset).factors
     if space is None:
         raise UntwineError(f"{dataset!r} has no factors to walk along")

@@ -6,6 +6,7 @@ Each command is imported when it is called, so that `untwine --help` and `--vers
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 import warnings
@@ -47,6 +48,9 @@ def asked() -> Iterator[None]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):  # a name that the terminal's encoding lacks is no reason to fail
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         with _our_warnings():
             return _run(arguments)

@@ -59,7 +59,7 @@ def _list(args: list[str]) -> None:
 
 
 def _state(one: dict[str, Any]) -> str:
-    if one["state"] == "your files":
+    if one["state"] == "yours":
         return "give " + ", ".join("--dataset." + flags.hyphens(name) for name in one["needs"])
     if one["state"] != "drawn" and one["drawable"]:
         return f"{one['state']}, or drawn: --dataset.rendered true"
@@ -82,15 +82,14 @@ def _factors(sizes: dict[str, int]) -> str:
 
 def _get(args: list[str]) -> None:
     from untwine.data import store
-    from untwine.data.catalogue import files_of
     from untwine.data.specs import public_of
 
     made, given = _one(args, "get", "untwine data get dsprites\nuntwine data get mpi3d --dataset.variant toy", [])
     public = public_of(made)
     with asked():
         # Before the dataset is made, which might do without them.
-        files = () if public is None else files_of(public, flags.values(given.dataset))
-        paths = [str(store.fetch(file, public.hint if public else "")) for file in files]
+        files = () if public is None else public.files(**flags.values(given.dataset))
+        paths = [] if public is None else [str(store.fetch(file, public.hint, public.fits)) for file in files]
         dataset = made(**flags.values(given.dataset))
         dataset.batch([0])  # some are drawn when they are first looked at
     if given.json:
@@ -138,16 +137,17 @@ def _check(args: list[str]) -> None:
         args = args[1:]
     usage = "untwine data check [NAME ...]"
     json = flags.parse(usage, _about("check"), [flags.switch("json", flags.JSON)], args).json
-    found = [store.check(file) for name in names or datasets.names() for file in public_files(name)]
-    if not names:  # all that is here, and what was made from it
-        found = [one for one in found if one.state != "missing"] + store.check_derived()
+    files = dict.fromkeys(file for name in names or datasets.names() for file in public_files(name))
+    folders = {file.path.partition("/")[0] for file in files} if names else {""}
+    made = [one for folder in sorted(folders) for one in store.check_derived(folder)]
+    found = [one for one in map(store.check, files) if one.state != "missing"] + made
     if json:
         output.as_json({"folder": str(store.folder()), "files": [vars(one) for one in found]})
     elif found:
         rows = [[one.name, one.state, str(one.path or "")] for one in found]
         output.table(["file", "state", "where"], rows)
     else:
-        print(f"There is nothing to check in {store.folder()}" + (f" for {', '.join(names)}" if names else ""))
+        print(f"There is nothing to check in {store.folder()}" + (f" of {', '.join(names)}" if names else ""))
     wrong = [one for one in found if not one.ok]
     if wrong:
         lines = [f"{one.name} is {one.state}" + _difference(one) for one in wrong]
@@ -173,7 +173,7 @@ def _show(args: list[str]) -> None:
     chosen = flags.values(given.show)
     with asked():
         dataset = made(**flags.values(given.dataset))
-        show.check(dataset, chosen["steps"], chosen["seed"])
+        show.check(dataset, **chosen)
     found = show.run(dataset, **chosen)
     if given.json:
         output.as_json({"dataset": dataset.spec, **found})

@@ -68,7 +68,7 @@ def perceive(args: list[str]) -> None:
 
 
 def _out(name: str) -> str:
-    return f"perceived/{name}, with -LIKELIHOOD if it is not squared-error"
+    return f"perceived/{name}, with the arguments and the likelihood that are not as ever"
 
 
 def _overview(run: Any) -> str:

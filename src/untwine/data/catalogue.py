@@ -7,17 +7,18 @@ import math
 from typing import Any
 
 from untwine.data import store
-from untwine.data.public import File, Public
+from untwine.data.public import File
 from untwine.data.specs import datasets, public_of
 
-YOURS, DRAWN, PRESENT, FETCHABLE = "your files", "drawn", "present", "fetchable"
+YOURS, DRAWN, PRESENT, FETCHABLE = "yours", "drawn", "present", "fetchable"
 
 
 def describe(name: str) -> dict[str, Any]:
     """A dataset with its default arguments: what it holds, its licence, and whether it is here.
 
     `state` is `drawn` (nothing is needed), `present` (all its files are here; they are verified when they are used),
-    `fetchable`, or `your files`. `drawable` says that a drawn one exists beside that of public files.
+    `fetchable`, or `yours` (it is made from what you give). `drawable` says that a drawn one exists beside that of
+    public files.
 
     >>> import untwine.datasets
     >>> found = describe("three-dots")
@@ -39,7 +40,7 @@ def describe(name: str) -> dict[str, Any]:
     about |= {"bytes": examples * math.prod(made.shape) * item, "drawable": "rendered" in given}
     if public is None:
         return about | {"state": DRAWN, "licence": None, "download": None, "files": []}
-    files = files_of(public, given)
+    files = public.files(**given)
     lengths = [file.size for file in files]
     return about | {
         "state": PRESENT if all(store.find(file) for file in files) else FETCHABLE,
@@ -47,11 +48,6 @@ def describe(name: str) -> dict[str, Any]:
         "download": None if None in lengths else sum(filter(None, lengths)),
         "files": [{"file": file.path, "here": _place(file), "checksum": file.checksum} for file in files],
     }
-
-
-def files_of(public: Public, arguments: dict[str, Any]) -> tuple[File, ...]:
-    """The files that a dataset needs with these arguments."""
-    return public.files(**arguments)
 
 
 def public_files(name: str) -> tuple[File, ...]:

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import itertools
 import json
+import os
 import re
 import time
 from pathlib import Path
 from typing import Any
 
 from untwine._version import __version__
-from untwine.data.places import is_full, lacking
+from untwine.data.places import ROOM, lacking, unwritten
 from untwine.progress import counter
 
 TRIES = 5  # in a row that bring nothing new, once something came
 PAUSE = 1.0  # seconds before the second of them, growing
 TIMEOUT = (10.0, 60.0)  # seconds for a connection, and for a server that stays silent
 _CHUNK = 1 << 16
+_NUMBER = "[0-9]{1,18}"  # of bytes
 
 
 class Failed(Exception):
-    """Why a URL did not give the file."""
+    """Why a URL did not give the file, and what would help where that is known."""
+
+    def __init__(self, why: object, advice: str = "") -> None:
+        super().__init__(printable(why))
+        self.advice = advice
 
 
 class Stopped(Failed):
@@ -59,9 +66,18 @@ def download(url: str, part: Path, size: int | None = None, checked: bool = True
             time.sleep(PAUSE * (idle - 1))
 
 
+def printable(said: object) -> str:
+    """What somebody else said, such as a server, so that it does nothing to a terminal.
+
+    >>> printable("Not\\x1b[31m Found\\n")
+    'Not?[31m Found?'
+    """
+    return "".join(one if one.isprintable() else "?" for one in str(said)[:1000])
+
+
 def length(part: Path) -> int:
     """How many bytes have come so far."""
-    return part.stat().st_size if part.exists() else 0
+    return part.stat().st_size if os.path.exists(part) else 0
 
 
 def discard(part: Path) -> None:
@@ -95,9 +111,8 @@ def _ask(url: str, part: Path, size: int | None, checked: bool) -> bool:
             if not checked and answer.headers.get("Content-Type", "").startswith("text/html"):
                 raise Failed("a web page came instead of the file")
             _save(answer, url, part, start, total, size)
-    except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
-        came = f" (after {length(part):,} bytes)" if length(part) else ""
-        raise _Broken(_reason(error) + came) from None
+    except (requests.RequestException, urllib3.exceptions.HTTPError, ValueError) as error:  # that: a bad redirection
+        raise _Broken(_reason(error)) from None
     return start > 0
 
 
@@ -106,9 +121,9 @@ def _extent(answer: Any, asked: int) -> tuple[int, int | None]:
     status, headers = answer.status_code, answer.headers
     if status == 200:
         given = headers.get("Content-Length", "")
-        return 0, int(given) if given.isdecimal() else None
+        return 0, int(given) if re.fullmatch(_NUMBER, given) else None
     if status == 206 and asked:
-        found = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", headers.get("Content-Range", ""))
+        found = re.fullmatch(rf"bytes ({_NUMBER})-\d+/({_NUMBER}|\*)", headers.get("Content-Range", ""))
         if found is None or int(found[1]) != asked:
             raise _Unfit
         return asked, None if found[2] == "*" else int(found[2])
@@ -117,24 +132,32 @@ def _extent(answer: Any, asked: int) -> tuple[int, int | None]:
 
 
 def _save(answer: Any, url: str, part: Path, start: int, total: int | None, size: int | None) -> None:
-    """Write an answer behind what is there, or instead of it."""
-    expected = total or size
-    short = lacking(part.parent, (expected or 0) - length(part))
-    if short:
-        raise Stopped(f"the disk is full: {short}")
+    """Write an answer behind what is there, or instead of it once something comes."""
+    import urllib3
+
+    for needed, failed in ((size, Stopped), (total, Failed)):  # what one server says does not bind another
+        short = lacking(part.parent, (needed or 0) - length(part))
+        if short:
+            raise failed(f"the disk is full: {short}", ROOM)
+    came = 0
     name = part.name.removesuffix(".part")
+    chunks = answer.raw.stream(_CHUNK, decode_content=False)
     try:
+        first = next(chunks, b"")
+        if not first and not start:
+            raise Failed("nothing came")
         with part.open("ab" if start else "wb") as file:
             _note(part).write_text(json.dumps({"url": url, "tag": _validator(answer.headers)}))
-            with counter(f"fetching {name}", expected, in_bytes=True, done=start) as count:
-                for chunk in answer.raw.stream(_CHUNK, decode_content=False):
+            with counter(f"fetching {name}", total or size, in_bytes=True, done=start) as count:
+                for chunk in itertools.chain([first], chunks):
                     file.write(chunk)
+                    came += len(chunk)
                     count(len(chunk))
+    except urllib3.exceptions.HTTPError as error:
+        raise _Broken(_reason(error) + (f" (after {came:,} bytes)" if came else "")) from None
     except OSError as error:
-        why = "the disk is full" if is_full(error, part.parent) else error.strerror or error
-        raise Stopped(f"{part} could not be written: {why}") from None
-    if not length(part):
-        raise Failed("nothing came")
+        why, advice = unwritten(error, part.parent)
+        raise Stopped(f"{part} could not be written: {why}", advice) from None
     if total is not None and length(part) != total:
         raise _Broken(f"it ended after {length(part):,} of {total:,} bytes")
 
@@ -146,9 +169,10 @@ def _validator(headers: Any) -> str:
 
 
 def _tag(part: Path, url: str) -> str:
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
         known = json.loads(_note(part).read_text())
-        return str(known["tag"]) if known["url"] == url else ""
+        tag = str(known["tag"])
+        return tag if known["url"] == url and tag.isascii() and tag.isprintable() else ""
     return ""
 
 

@@ -100,8 +100,8 @@ def _as_it_lies(name: str, file: File) -> File:
 
 
 def _public(name: str, licence: str) -> Public:
-    choices = {"split": (*SPLITS, "both")}
-    return Public(functools.partial(_needed, name), licence, 60_000, (1, SIDE, SIDE), SPACES[name], choices)
+    needed, choices = functools.partial(_needed, name), {"split": (*SPLITS, "both")}
+    return Public(needed, licence, 60_000, (1, SIDE, SIDE), SPACES[name], choices, HINTS[name])
 
 
 @dataset(public=_public("mnist", "CC BY-SA 3.0"))

@@ -15,7 +15,7 @@ from jaxtyping import Shaped, UInt8
 from untwine.data.dataset import Dataset, Unlabelled
 from untwine.data.labelled import Held, Labelled
 from untwine.data.labels import FactorTable, some
-from untwine.data.photographs import SUFFIXES, each, files_in, square
+from untwine.data.photographs import SUFFIXES, each, eight_bits, files_in, refuse_empty, square
 from untwine.data.sheets import factor_table
 from untwine.data.specs import absolute, dataset
 from untwine.errors import UntwineError
@@ -27,6 +27,7 @@ _SHAPES = "[n, height, width], [n, height, width, 1 or 3], [n, 1 or 3, height, w
 
 
 def _settle(arguments: dict[str, Any]) -> dict[str, Any]:
+    refuse_empty("images", source=arguments["source"], factors=arguments["factors"])
     return arguments | {key: absolute(arguments[key]) for key in ("source", "factors")}
 
 
@@ -43,7 +44,8 @@ def images(
     Pictures are cut to their central square and resized to `size`: averaged when they shrink, bicubic when
     they grow. Pictures from a folder become 64 x 64 unless `size` says otherwise; arrays keep their size.
     `channels` is 1 (grey) or 3 (colour); left out, it is 1 if every picture is grey, and 3 otherwise.
-    Transparent parts become white; of a moving picture the first frame counts.
+    Transparent parts become white; of a moving picture the first frame counts. Names that begin with a dot are
+    passed over.
 
     Arrays hold 0..255, or [0, 1] if they are floats or booleans; integers that are all 0 or 1 count as
     black and white. In four dimensions the channels are the last axis if that has 1 or 3 entries, else the
@@ -53,9 +55,10 @@ def images(
     With `factors`, a table with a row for each picture, the data can be scored and their perceived distances explained:
     whole numbers [n, k] in an array or a .npy file, or a .csv or .tsv file whose first line names the columns. If one
     of these is called file, filename, image or path, it says by their paths in the folder which pictures the rows are
-    about; else rows are in the order of the pictures. All other columns are factors: numbers are ordered, texts
-    categorical. A column of decimals with more than 64 different values is cut into 20 bins of equal width.
-    `kinds` says what factors are that are not of this kind: angle=cyclic, digit=categorical.
+    about; else rows are in the order of the pictures, which must be the same by letters and by numbers. All other
+    columns are factors: numbers are ordered, texts categorical. A column of decimals with more than 64 different values
+    is cut into 20 bins of equal width. `kinds` says what factors are that are not of this kind: angle=cyclic,
+    digit=categorical.
 
     >>> images(np.zeros((5, 32, 32)), channels=3).shape
     (3, 32, 32)
@@ -70,7 +73,7 @@ def images(
         raise UntwineError(
             f"images: kinds ({', '.join(map(str, kinds))}) are those of factors, of which there is no table"
         )
-    rows = None if factors is None else factor_table(factors)
+    rows = None if factors is None else factor_table(factors, kinds)
     if rows is not None:
         rows.kinds(kinds)  # what is wrong with them is said before many pictures are read
     table, rows = _table(source, size, channels, rows)
@@ -115,7 +118,7 @@ def _from_folder(
 ) -> tuple[UInt8[np.ndarray, "n channels size size"], FactorTable | None]:
     files = files_in(folder, "images")
     rows = rows and rows.of([file.relative_to(folder).as_posix() for file in files])
-    opened = each(files, folder, lambda picture: square(picture, size), "pictures")
+    opened = each(files, folder, lambda picture: eight_bits(square(picture, size)), "pictures")
     pictures, unreadable = opened.pictures, opened.left_out
     if not pictures:
         raise UntwineError(f"images: none of the {len(files)} files in {folder} is readable: {some(unreadable)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 import warnings
 from collections.abc import Iterable, Sequence
@@ -42,7 +43,9 @@ class FactorTable:
         ([5, 7], ('sub/a.png', 'b'))
         """
         if self.files is None:
-            return self.in_order(len(pictures), "pictures")
+            self.in_order(len(pictures), "pictures")
+            self._refuse_two_orders(pictures)
+            return self
         places = _places(pictures)
         rows: dict[int, int] = {}
         strangers = []
@@ -74,6 +77,17 @@ class FactorTable:
                 f"images: {self.where} has {len(self)} rows for {count} {what}; it needs one for each, in their order"
             )
         return self
+
+    def _refuse_two_orders(self, pictures: Sequence[str]) -> None:
+        """Refuse pictures whose sorted order is not that of the numbers in their names: rows may be in either."""
+        by_number = sorted(pictures, key=_numbers_in)
+        first = next((i for i, name in enumerate(pictures) if name != by_number[i]), None)
+        if first is not None:
+            raise UntwineError(
+                f"images: {self.where} does not say which picture a row is about, and the order of the pictures is "
+                f"ambiguous: row {first + 1} is that of {pictures[first]} if they are sorted by their letters, and of "
+                f"{by_number[first]} if by their numbers. Use a .csv or .tsv file with a column `file`"
+            )
 
     def numbered(self, kinds: Sequence[str] = ()) -> tuple[Int64[np.ndarray, "n k"], FactorSpace]:
         """The rows as states, and the grid of their values, numbered in ascending order.
@@ -157,6 +171,15 @@ def _places(pictures: Iterable[str]) -> dict[str, list[int]]:
     for name, (i,) in whole.items():
         bare.setdefault(str(PurePosixPath(name).with_suffix("")), []).append(i)
     return bare | whole
+
+
+def _numbers_in(name: str) -> tuple[str, ...]:
+    """The parts of a path, to be sorted by the numbers in them: all are written with as many digits.
+
+    >>> sorted(["b/10.png", "b/9.png", "a11"], key=_numbers_in)
+    ['a11', 'b/9.png', 'b/10.png']
+    """
+    return PurePosixPath(re.sub(r"\d+", lambda found: f"{int(found[0]):0255}", name)).parts
 
 
 def _normal(file: str) -> str:

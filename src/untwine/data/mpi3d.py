@@ -64,6 +64,7 @@ MULTI = Public(
     examples=500_000,
     shape=(3, SIDE, SIDE),
     factors=tiled_space(FactorSpace(("horizontal", "vertical"), (40, 40), ("ordered", "ordered")), 4),
+    choices={"variant": tuple(_MD5)},
 )
 
 

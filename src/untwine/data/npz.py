@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import struct
+import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -73,7 +74,9 @@ def _check(path: Path, name: str, member: zipfile.ZipInfo, stream: zipfile.ZipEx
     version = np.lib.format.read_magic(stream)
     if version not in _HEADERS:
         raise broken(path, f"its array {name!r} is written in version {version} of the format")
-    found, fortran_order, dtype = _HEADERS[version](stream)
+    with warnings.catch_warnings():  # that Python 2 wrote it changes nothing
+        warnings.simplefilter("ignore", UserWarning)
+        found, fortran_order, dtype = _HEADERS[version](stream)
     if (found, fortran_order, dtype) != (shape, False, np.uint8):
         order = " in Fortran's order" if fortran_order else ""
         raise broken(path, f"its array {name!r} is {dtype} {list(found)}{order} instead of uint8 {list(shape)}")

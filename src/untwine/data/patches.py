@@ -15,7 +15,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from untwine.data import store
 from untwine.data.dataset import Unlabelled
 from untwine.data.labels import some
-from untwine.data.photographs import each, files_in, square
+from untwine.data.photographs import each, files_in, refuse_empty, square
 from untwine.data.pictures import broken
 from untwine.data.public import File, Public
 from untwine.data.specs import absolute, dataset, fingerprint
@@ -39,9 +39,15 @@ def _files(source: str | os.PathLike[str] = "auto", **others: Any) -> tuple[File
     return (FILE,) if source in ("auto", "olshausen") else ()
 
 
+def _fits(path: Path) -> None:
+    """Refuse a file that is not that of Olshausen & Field, as far as its content tells."""
+    _published(path)
+
+
 def _settle(arguments: dict[str, Any]) -> dict[str, Any]:
     """Which pictures "auto" stands for, a path that means the same everywhere, and how many crops."""
     source, examples = arguments["source"], arguments["examples"]
+    refuse_empty("natural_patches", source=source)
     if source == "auto":
         source = "scikit-learn" if store.find(FILE) is None else "olshausen"
         if source == "scikit-learn":
@@ -59,7 +65,13 @@ def _settle(arguments: dict[str, Any]) -> dict[str, Any]:
 
 @dataset(
     public=Public(
-        _files, "none stated; not to be redistributed", EXAMPLES["train"] * SHAPE[2], (1, 16, 16), None, hint=_HINT
+        _files,
+        "none stated; not to be redistributed",
+        EXAMPLES["train"] * SHAPE[2],
+        (1, 16, 16),
+        None,
+        hint=_HINT,
+        fits=_fits,
     ),
     settle=_settle,
 )
@@ -98,8 +110,7 @@ def natural_patches(
     if examples is None or examples < 1 or size < 1:
         raise UntwineError(f"natural_patches: examples {examples} and size {size} must be at least 1")
     if source == "olshausen":
-        path = store.fetch(FILE, _HINT)
-        pictures = _published(path)
+        pictures = _published(store.fetch(FILE, _HINT, fits=_fits))
     else:
         pictures = _bundled() if source == "scikit-learn" else _from_folder(Path(source))
     sides = [min(picture.shape) for picture in pictures]
@@ -177,7 +188,7 @@ def _published(path: Path) -> list[Float64[np.ndarray, "_ _"]]:
     import scipy.io
 
     try:
-        pictures = scipy.io.loadmat(path, variable_names=["IMAGES"]).get("IMAGES")
+        pictures = scipy.io.loadmat(path, variable_names=["IMAGES"], appendmat=False).get("IMAGES")
     except Exception as error:  # what it raises on a broken file depends on where it is broken
         raise broken(path, f"it cannot be read as a file of MATLAB ({error})") from None
     if not isinstance(pictures, np.ndarray) or pictures.dtype.kind != "f" or pictures.shape != SHAPE:
@@ -212,7 +223,7 @@ def _from_folder(folder: Path) -> list[Float64[np.ndarray, "_ _"]]:
 
 
 def _square_of(picture: Image) -> Float64[np.ndarray, "side side"]:
-    """The central square of a photograph in grey. Nothing is rounded: whitening would amplify that."""
+    """The central square of a photograph in grey, with all its bits: whitening would amplify what rounding does."""
     side = min(picture.size)
     if side < LEAST:
         raise UntwineError(f"{side} pixels high or wide; at least {LEAST} are needed")

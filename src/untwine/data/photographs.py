@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
+from jaxtyping import Float32, Shaped
 
 from untwine.errors import UntwineError
 from untwine.progress import track
@@ -19,10 +20,20 @@ T = TypeVar("T")
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff")
 
 
+def refuse_empty(who: str, **paths: object) -> None:
+    """Refuse an empty text in place of a path, which would stand for the working directory."""
+    for name, path in paths.items():
+        if isinstance(path, str) and not path.strip():
+            raise UntwineError(f"{who}: {name} is an empty text; it must name a file or a folder (this one is '.')")
+
+
 def files_in(folder: Path, who: str) -> list[Path]:
-    """The pictures of a folder and its subfolders, in sorted order; an error in the name of `who` if there are none."""
+    """The pictures of a folder and its subfolders, in sorted order; an error in the name of `who` if there are none.
+
+    Files and folders whose names begin with a dot are left out.
+    """
     found = sorted(file for file in folder.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
-    files = [file for file in found if not file.name.startswith(".")]
+    files = [file for file in found if not any(part.startswith(".") for part in file.relative_to(folder).parts)]
     if not files:
         raise UntwineError(f"{who}: no pictures in {folder} or its subfolders; looked for {', '.join(SUFFIXES)}")
     return files
@@ -53,18 +64,43 @@ def each(files: Sequence[Path], folder: Path, use: Callable[[Image], T], what: s
 
 
 def upright(file: Path) -> Image:
-    """The picture upright, without transparency, as "L" (grey) or "RGB"."""
+    """The picture upright, without transparency: "RGB", "L" (grey), or "F", grey of 0 to 255 in finer steps."""
     from PIL import Image, ImageOps
 
     with Image.open(file) as opened:
+        png = opened.format == "PNG"
         picture = ImageOps.exif_transpose(opened)
-    if picture.mode.startswith("I"):  # 16 bits; Pillow's own conversion would cut everything above 255 to white
-        return Image.fromarray((np.asarray(picture).clip(0, 65535) / 257).round().astype(np.uint8))
-    grey = picture.mode in ("1", "L", "LA", "La", "F")
+    if picture.mode == "F" or picture.mode.startswith("I"):
+        # A PNG of more than 8 bits has 16, though some versions of Pillow open it as 32.
+        return Image.fromarray(_scaled(np.asarray(picture), picture.mode.startswith("I;16") or png))
+    grey = picture.mode in ("1", "L", "LA", "La")
     if picture.mode in ("LA", "La", "PA", "RGBA", "RGBa") or "transparency" in picture.info:
         above = picture.convert("RGBA")
         picture = Image.alpha_composite(Image.new("RGBA", above.size, "white"), above)
     return picture.convert("L" if grey else "RGB")
+
+
+def _scaled(values: Shaped[np.ndarray, "h w"], sixteen: bool) -> Float32[np.ndarray, "h w"]:
+    """Grey as 0 to 255, which Pillow's own conversion would only cut: floats in [0, 1], or integers of 8 or 16 bits."""
+    if not np.isfinite(values).all():
+        raise UntwineError("it holds NaN or infinite values")
+    low, high = values.min(), values.max()
+    if values.dtype.kind == "f":
+        if low < -1e-4 or high > 1 + 1e-4:  # a little room for rounding, as arrays have
+            raise UntwineError(f"it holds floats from {low:g} to {high:g}; they must be in [0, 1]")
+        return (values.clip(0, 1) * 255).astype(np.float32)
+    if low < 0 or high > 65535:
+        raise UntwineError(f"it holds integers from {low} to {high}; they must be from 0 to 255, or to 65535")
+    return (values / (257 if sixteen or high > 255 else 1)).astype(np.float32)
+
+
+def eight_bits(picture: Image) -> Image:
+    """A picture of `upright` as "RGB" or "L"; finer greys are rounded."""
+    from PIL import Image
+
+    if picture.mode != "F":
+        return picture
+    return Image.fromarray(np.rint(np.asarray(picture).clip(0, 255)).astype(np.uint8))
 
 
 def square(picture: Image, size: int | None) -> Image:

@@ -31,9 +31,17 @@ def resized(images: UInt8[np.ndarray, "n c h w"], size: int) -> UInt8[np.ndarray
     return small
 
 
-def broken(path: Path, why: object) -> Unavailable:
+class Broken(Unavailable):
+    """A file whose content does not fit, with the reason on its own."""
+
+    why: object = None
+
+
+def broken(path: Path, why: object) -> Broken:
     """The error for a file whose content does not fit."""
-    return Unavailable(f"{path} does not hold what it should: {why}; delete it, and it is fetched or made again")
+    error = Broken(f"{path} does not hold what it should: {why}; delete it, and it is fetched or made again")
+    error.why = why
+    return error
 
 
 def save(path: Path, shape: tuple[int, ...], parts: Iterable[np.ndarray | bytes]) -> None:
@@ -57,6 +65,8 @@ def mapped(path: Path, shape: tuple[int, ...]) -> UInt8[np.ndarray, "..."]:
         table = np.lib.format.open_memmap(path, mode="r")
     except (ValueError, EOFError) as error:  # cut off, or not such a file
         raise broken(path, error) from None
+    except OSError as error:
+        raise Unavailable(f"{path} cannot be read: {error.strerror or error}") from None
     if table.shape != shape or table.dtype != np.uint8 or not table.flags.c_contiguous:
         raise broken(path, f"it holds {table.dtype} {list(table.shape)} instead of uint8 {list(shape)}")
     return table

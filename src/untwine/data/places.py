@@ -1,28 +1,22 @@
-"""Where data files lie, and what is remembered of each: a stamp says which bytes were seen in it, and when."""
+"""Where data files lie, whether there is room for more, and how one is put in its place."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
-import json
 import math
 import os
 import shutil
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from untwine.data.public import File
 from untwine.errors import Unavailable, UntwineError
 from untwine.locks import locked
-from untwine.progress import amount, counter
+from untwine.progress import amount
 
-LARGE = 100_000_000  # bytes that take so long to read that a bar is shown
-_CHUNK = 1 << 20
-_SUFFIX = ".stamp.json"
-
-_seen: dict[Path, Stamp] = {}  # for this process, where no stamp can be written
+ROOM = "Make room, or set UNTWINE_DATA to a folder on another disk."
+YOURS = "Set UNTWINE_DATA to a folder that can be written to."
 
 
 def places() -> list[Path]:
@@ -32,12 +26,29 @@ def places() -> list[Path]:
     folder that many share may be, its files are used where they lie, and the user's cache folder comes after it.
     """
     named = os.environ.get("UNTWINE_DATA")
-    data = [Path(named).expanduser()] if named else []
-    if data and (can_write(data[0]) or not data[0].is_dir()):
+    data = [_named(named)] if named else []
+    if data and (can_write(data[0]) or not os.path.isdir(data[0])):
         return data
     import platformdirs
 
     return [*data, Path(platformdirs.user_cache_dir("untwine", appauthor=False))]
+
+
+def _named(name: str) -> Path:
+    """The folder that `UNTWINE_DATA` says, which need not be there but must be possible."""
+    try:
+        path = Path(name).expanduser()
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+            path.lstat()
+    except (OSError, RuntimeError) as error:
+        why = getattr(error, "strerror", None) or "whose home folder that is, is not known"
+        raise Unavailable(f"UNTWINE_DATA names {name}, which cannot be a folder: {why}. {YOURS}") from None
+    return path
+
+
+def writable() -> Path:
+    """The folder that is written to: the data folder, or the one for a user's caches where that is read only."""
+    return places()[-1]
 
 
 def copies(file: File) -> list[Path]:
@@ -52,129 +63,33 @@ def can_write(folder: Path) -> bool:
     One without any permission to write is left alone by the superuser as well.
     """
     there = _there(folder)
-    return there.is_dir() and os.access(there, os.W_OK | os.X_OK) and bool(there.stat().st_mode & 0o222)
+    return os.path.isdir(there) and os.access(there, os.W_OK | os.X_OK) and bool(there.stat().st_mode & 0o222)
 
 
 def _there(folder: Path) -> Path:
-    """A folder, or the nearest one above it that exists."""
-    return next(path for path in (folder.absolute(), *folder.absolute().parents) if os.path.exists(path))
+    """A folder, or the nearest one above it that exists; a link that leads nowhere is in the way of one."""
+    return next(path for path in (folder.absolute(), *folder.absolute().parents) if os.path.lexists(path))
 
 
 def lacking(folder: Path, needed: int) -> str:
     """What is said of a folder whose disk has less room than is needed; nothing where there is enough."""
-    free = shutil.disk_usage(_there(folder)).free
-    if needed <= free:
-        return ""
-    return f"{amount(needed)} are needed in {folder}, where {amount(free)} are free"
-
-
-def is_full(error: OSError, folder: Path) -> bool:
-    """Whether something could not be written for want of room. NumPy does not say so, hence a look at the disk."""
-    out_of_room = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
-    return error.errno in out_of_room or (error.errno is None and bool(lacking(folder, _CHUNK)))
-
-
-def algorithm(checksum: str | None) -> str:
-    """That of a checksum, or the one to use where there is none.
-
-    >>> algorithm("md5:7da33b31b13a06f4b04a70402ce90c2e"), algorithm(None)
-    ('md5', 'sha256')
-    """
-    return checksum.partition(":")[0] if checksum else "sha256"
-
-
-def digest(path: Path, algorithm: str = "sha256") -> str:
-    """The checksum of a file, such as `"sha256:..."`, with a bar if it is large."""
-    found = hashlib.new(algorithm, usedforsecurity=False)
-    size = path.stat().st_size
-    what = f"checking {path.name.removesuffix('.part')}"
-    with path.open("rb") as file, counter(what, size, None if size > LARGE else False, in_bytes=True) as count:
-        while chunk := file.read(_CHUNK):
-            found.update(chunk)
-            count(len(chunk))
-    return f"{algorithm}:{found.hexdigest()}"
-
-
-@dataclass(frozen=True)
-class Stamp:
-    """What is remembered of a file: the checksum that it had, and the size and time by which to know it again."""
-
-    size: int
-    mtime_ns: int
-    checksum: str
-    derived: bool = False
-
-    def fits(self, path: Path) -> bool:
-        """Whether the file still is the one that was seen."""
-        try:
-            now = path.stat()
-        except OSError:
-            return False
-        return (now.st_size, now.st_mtime_ns) == (self.size, self.mtime_ns)
-
-
-def stamped(path: Path, algorithm: str = "sha256", derived: bool = False) -> Stamp:
-    """A stamp of a file as it is now. One that changes meanwhile will not fit it."""
-    before = path.stat()
-    return Stamp(before.st_size, before.st_mtime_ns, digest(path, algorithm), derived)
-
-
-def read_stamp(path: Path) -> Stamp | None:
-    """What is remembered of a file, which may have changed since."""
-    known = [_seen[path.absolute()]] if path.absolute() in _seen else []
-    for stamp in (_beside(path), _apart(path)):
-        with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-            content = json.loads(stamp.read_text())
-            numbers = int(content["size"]), int(content["mtime_ns"])
-            known.append(Stamp(*numbers, str(content["checksum"]), content["derived"] is True))
-    return next((stamp for stamp in known if stamp.fits(path)), known[0] if known else None)
-
-
-def write_stamp(path: Path, stamp: Stamp) -> None:
-    """Remember a file, if need be only as long as this process runs."""
-    target = stamp_of(path)
-    new = target.with_name(f"{target.name}.{os.getpid()}")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        new.write_text(json.dumps(asdict(stamp)))
-        new.replace(target)
-        _seen.pop(path.absolute(), None)
-    except OSError as error:
-        _seen[path.absolute()] = stamp
-        with contextlib.suppress(OSError):
-            new.unlink()
-        if stamp.derived:  # without one it would be made again each time
-            raise Unavailable(f"{target.parent} cannot be written to: {error.strerror or error}") from None
+        free = shutil.disk_usage(_there(folder)).free
+    except OSError:  # nobody knows
+        return ""
+    return "" if needed <= free else f"{amount(needed)} are needed in {folder}, where {amount(free)} are free"
 
 
-def stamp_of(path: Path) -> Path:
-    """Where a file is remembered: beside it if it is in a data folder that can be written to, else in such a folder."""
-    ours = any(path.is_relative_to(place) for place in places()) and can_write(path.parent)
-    return _beside(path) if ours else _apart(path)
+def unwritten(error: OSError, folder: Path) -> tuple[str, str]:
+    """Why something could not be written to a folder, and what to do about it.
 
-
-def forget(path: Path) -> None:
-    """Remember nothing of a file, so that it is read again before it is used."""
-    _seen.pop(path.absolute(), None)
-    for stamp in (_beside(path), _apart(path)):
-        with contextlib.suppress(OSError):
-            stamp.unlink()
-
-
-def derived_files() -> list[Path]:
-    """The files in the data folders that a stamp says were made here."""
-    stamps = [stamp for place in places() for stamp in sorted(place.rglob(f".*{_SUFFIX}"))]
-    files = [stamp.with_name(stamp.name[1 : -len(_SUFFIX)]) for stamp in stamps]
-    return [file for file in files if file.is_file() and (known := read_stamp(file)) is not None and known.derived]
-
-
-def _beside(path: Path) -> Path:
-    return path.with_name(f".{path.name}{_SUFFIX}")
-
-
-def _apart(path: Path) -> Path:
-    name = hashlib.sha256(os.fsencode(path.absolute())).hexdigest()[:32]
-    return places()[-1] / ".stamps" / f"{name}.json"
+    NumPy does not say that a disk is full, hence a look at the disk.
+    """
+    out_of_room = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
+    if error.errno in out_of_room or (error.errno is None and lacking(folder, 1 << 20)):
+        return f"the disk of {folder} is full", ROOM
+    why = f"{error.strerror or error}"
+    return (f"{why}: {error.filename}" if error.filename else why), YOURS
 
 
 def settle(new: Path, target: Path) -> None:
@@ -191,12 +106,15 @@ def settle(new: Path, target: Path) -> None:
 
 
 @contextlib.contextmanager
-def held(target: Path, doing: str) -> Iterator[None]:
-    """Hold what is about to be written, so that one process does it and others wait for it."""
+def held(target: Path, doing: str, refused: Callable[[str], Unavailable]) -> Iterator[None]:
+    """Hold what is about to be written, so that one process does it and others wait for it.
+
+    `refused` makes the error where that cannot be, from what is said of it.
+    """
     with contextlib.ExitStack() as stack:
         waiting = f"{doing}: waiting for another process that does so"
         try:
             stack.enter_context(locked(target.parent, f".{target.name}.lock", math.inf, waiting))
         except UntwineError as error:
-            raise Unavailable(str(error)) from None
+            raise refused(str(error)) from None
         yield

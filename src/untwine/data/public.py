@@ -36,8 +36,8 @@ class Public:
 
     `files` takes the dataset's own arguments by name, and returns the files that are needed with these: none where
     the data is drawn. `choices` are arguments that decide which files these are, with all their values. `hint` says
-    what else can be done where the files cannot be had. `fits` raises an UntwineError for a file that does not hold what
-    it should: where nobody published a checksum, that is all there is to go by.
+    what else can be done where the files cannot be had. `fits` raises an UntwineError for a file that does not hold
+    what it should: where nobody published a checksum, that is all there is to go by.
     """
 
     files: Callable[..., tuple[File, ...]]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import math
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,17 @@ from untwine.errors import UntwineError
 FILE = ("file", "filename", "image", "path")  # names of the column that says which picture a row is about
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_MISSING = {"nan", "na", "n/a", "#n/a", "null", "none", "nil", "-", "?", "inf", "-inf", "+inf"}
+_WHOLE = re.compile(r"[+-]?\d+")
+# What somebody may have meant as a number: 1,5 or 1_000 or 10% or -inf.
+_NEARLY = re.compile(r"[+-]?(\d[\d,_]*(\.\d*)?([eE][+-]?\d+)?\s?%?|inf(inity)?)", re.IGNORECASE)
+_MISSING = {"nan", "na", "n/a", "#n/a", "null", "none", "nil", "-", "?"}
 
 
-def factor_table(factors: str | os.PathLike[str] | np.ndarray) -> FactorTable:
-    """The table in an array of whole numbers, or in a .npy, .csv or .tsv file."""
+def factor_table(factors: str | os.PathLike[str] | np.ndarray, kinds: Sequence[str] = ()) -> FactorTable:
+    """The table in an array of whole numbers, or in a .npy, .csv or .tsv file.
+
+    `kinds` are those of `FactorTable.numbered`: a column that is said to be categorical may mix numbers with texts.
+    """
     if isinstance(factors, np.ndarray):
         return _of_array(factors, "the table of factors")
     path = Path(factors).expanduser()
@@ -28,7 +36,7 @@ def factor_table(factors: str | os.PathLike[str] | np.ndarray) -> FactorTable:
     if not path.is_file():
         raise UntwineError(f"images: there is no {path}, which should be the table of factors")
     if path.suffix.lower() in _SEPARATORS:
-        return _of_text(path, _SEPARATORS[path.suffix.lower()], where)
+        return _of_text(path, _SEPARATORS[path.suffix.lower()], where, kinds)
     if path.suffix.lower() != ".npy":
         raise UntwineError(f"images: {where} must be a .csv, .tsv or .npy file")
     try:
@@ -47,7 +55,7 @@ def _of_array(array: Any, where: str) -> FactorTable:
     return FactorTable(where, tuple(f"factor{i}" for i in range(array.shape[1])), tuple(array.T))
 
 
-def _of_text(path: Path, separator: str, where: str) -> FactorTable:
+def _of_text(path: Path, separator: str, where: str, kinds: Sequence[str]) -> FactorTable:
     header, rows = _cells(path, separator, where)
     by_file = [name for name in header if name.lower() in FILE]
     if len(by_file) > 1:
@@ -59,11 +67,11 @@ def _of_text(path: Path, separator: str, where: str) -> FactorTable:
         cells = [(line, row[i]) for line, row in rows]
         for line, cell in cells:
             if not cell:
-                raise UntwineError(f"images: {where}: line {line} has nothing in column {name!r}")
+                raise UntwineError(f"images: {where}: line {line} has nothing in column {_short(name)}")
         if name in by_file:
             files = tuple(cell for _, cell in cells)
         else:
-            columns[name] = _column(cells, f"images: {where}: column {name!r}")
+            columns[name] = _column(cells, f"images: {where}: column {_short(name)}", f"{name}=categorical" in kinds)
     if not columns:
         raise UntwineError(f"images: {where} has no column but {header[0]!r}: it needs one for each factor")
     return FactorTable(where, tuple(columns), tuple(columns.values()), files)
@@ -84,7 +92,8 @@ def _cells(path: Path, separator: str, where: str) -> tuple[list[str], list[tupl
             f"images: {where} must have a line with the names of its columns, and a line for each picture"
         )
     (_, header), *rows = lines
-    if len(header) == 1 and (other := next((mark for mark in ";\t," if mark in header[0]), None)):
+    marks = ";\t," if len(header) == 1 else ";\t"  # of several columns one may well be called "shape, in words"
+    if other := next((mark for mark in marks if any(mark in name for name in header)), None):
         raise UntwineError(
             f"images: {where} seems to have its columns parted by {other!r}; a .csv file has commas, a .tsv file tabs"
         )
@@ -92,7 +101,7 @@ def _cells(path: Path, separator: str, where: str) -> tuple[list[str], list[tupl
         raise UntwineError(f"images: {where} begins with numbers: its first line must have the names of the columns")
     for i, name in enumerate(header):
         if not name or name in header[:i]:
-            what = f"is called {name!r}, as another one is" if name else "has no name"
+            what = f"is called {_short(name)}, as another one is" if name else "has no name"
             raise UntwineError(f"images: {where}: column {i + 1} {what}; the first line names all columns")
     for line, row in rows:
         if len(row) != len(header):
@@ -102,18 +111,47 @@ def _cells(path: Path, separator: str, where: str) -> tuple[list[str], list[tupl
     return header, rows
 
 
-def _column(cells: list[tuple[int, str]], where: str) -> np.ndarray:
-    """Whole numbers or decimals if all cells are numbers, else texts."""
-    others = [(line, cell) for line, cell in cells if not _NUMBER.fullmatch(cell)]
-    if others and (len(others) == len(cells) or not all(cell.lower() in _MISSING for _, cell in others)):
-        return np.array([cell for _, cell in cells])
-    if others:
-        raise UntwineError(f"{where} holds numbers, but in line {others[0][0]} it has {others[0][1]!r}")
+def _column(cells: list[tuple[int, str]], where: str, categorical: bool) -> np.ndarray:
+    """Numbers if most cells are, else texts. A gap is refused, and among numbers what is none, unless `categorical`."""
+    for line, cell in cells:
+        if cell.lower() in _MISSING:
+            raise UntwineError(
+                f"{where} has {cell!r} in line {line}, as if it were missing: remove the row and its picture, or choose"
+                " another word, if it is a value like the others"
+            )
+    texts = [cell for _, cell in cells]
+    if 2 * sum(bool(_NUMBER.fullmatch(cell) or _NEARLY.fullmatch(cell)) for cell in texts) <= len(texts):
+        return np.array(texts)
     try:
-        return np.array([int(cell) for _, cell in cells], np.int64)
-    except (ValueError, OverflowError):  # decimals, or more digits than 64 bits hold
-        numbers = np.array([float(cell) for _, cell in cells])
-    if not np.isfinite(numbers).all():
-        line, cell = cells[int(np.flatnonzero(~np.isfinite(numbers))[0])]
-        raise UntwineError(f"{where} has {cell} in line {line}, which is too large")
-    return numbers
+        return _numbers(cells, where)
+    except UntwineError as error:
+        if categorical:
+            return np.array(texts)
+        raise UntwineError(f"{error}; correct it, or say by kinds that the column is categorical") from None
+
+
+def _numbers(cells: list[tuple[int, str]], where: str) -> np.ndarray:
+    """Whole numbers if all are, else decimals. A whole number that would be rounded is refused."""
+    whole = all(_WHOLE.fullmatch(cell) for _, cell in cells)
+    numbers: list[int | float] = []
+    for line, cell in cells:
+        if not _NUMBER.fullmatch(cell):
+            raise UntwineError(f"{where} holds numbers, but in line {line} it has {_short(cell)}")
+        number = _integer(cell) if _WHOLE.fullmatch(cell) else float(cell)
+        if number is None or not (whole or number == float(number)):
+            raise UntwineError(f"{where} has {_short(cell)} in line {line}, a whole number that 64 bits do not hold")
+        if not math.isfinite(number):
+            raise UntwineError(f"{where} has {_short(cell)} in line {line}, which is too large")
+        numbers.append(number)
+    return np.array(numbers, np.int64 if whole else np.float64)
+
+
+def _integer(cell: str) -> int | None:
+    """A whole number, if it has 64 bits or fewer; of very long ones Python would not read the digits."""
+    digits = cell.lstrip("+-").lstrip("0") or "0"
+    number = int(f"-{digits}" if cell.startswith("-") else digits) if len(digits) < 20 else 2**63
+    return number if -(2**63) <= number < 2**63 else None
+
+
+def _short(cell: str) -> str:
+    return repr(cell) if len(cell) <= 60 else f"{cell[:30]!r}... ({len(cell):,} characters)"

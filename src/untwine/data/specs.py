@@ -6,6 +6,7 @@ import functools
 import hashlib
 import inspect
 import os
+import re
 import typing
 from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, overload
@@ -109,11 +110,35 @@ def called(dataset: Dataset) -> str:
     >>> called(untwine.datasets.xy_squares(spacing=4))
     'xy-squares(spacing=4)'
     """
-    name = str(dataset.spec.get("name", "dataset"))
+    return _called(dataset.spec)
+
+
+def _called(spec: Mapping[str, Any]) -> str:
+    name = str(spec.get("name", "dataset"))
     usual = inspect.signature(datasets[name]).parameters if name in datasets else {}
-    given = {key: value for key, value in dataset.spec.items() if key in usual and value != usual[key].default}
-    arguments = ", ".join(f"{key}={value}" for key, value in given.items() if not isinstance(value, dict | list))
+    given = {key: value for key, value in spec.items() if key in usual and not _is_default(value, usual[key])}
+    arguments = ", ".join(f"{key}={_short(value)}" for key, value in given.items())
     return name.replace("_", "-") + (f"({arguments})" if arguments else "")
+
+
+def _is_default(value: Any, parameter: inspect.Parameter) -> bool:
+    return parameter.default is not parameter.empty and value == _plain(parameter.default)
+
+
+def _short(value: Any) -> Any:
+    """An argument in a few words: a dataset by what it is called, an array by its shape, a path by its end."""
+    if isinstance(value, Mapping):
+        return _called(value) if "name" in value else f"array {value.get('shape')}"
+    return os.path.basename(value) if isinstance(value, str) else value
+
+
+def slug(text: str) -> str:
+    """A text as the name of a file.
+
+    >>> slug("dsprites(rendered=True)"), slug("laplace(scale=0.1)")
+    ('dsprites-rendered-true', 'laplace-scale-0.1')
+    """
+    return re.sub(r"[^\w.]+", "-", text.lower().replace("_", "-")).strip("-.")[:80]
 
 
 def fingerprint(array: np.ndarray) -> str:

@@ -13,30 +13,18 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from untwine.data.download import Failed, Stopped, discard, download
-from untwine.data.places import (
-    Stamp,
-    algorithm,
-    can_write,
-    copies,
-    held,
-    is_full,
-    lacking,
-    places,
-    read_stamp,
-    settle,
-    stamp_of,
-    stamped,
-    write_stamp,
-)
+from untwine.data.download import Failed, Stopped, discard, download, printable
+from untwine.data.made import derived
+from untwine.data.pictures import Broken
+from untwine.data.places import can_write, copies, held, places, settle, unwritten, writable
 from untwine.data.public import File
+from untwine.data.stamps import Stamp, algorithm, read_stamp, stamp_of, stamped, write_stamp
 from untwine.data.verify import Check, check, check_derived
 from untwine.errors import Unavailable, UntwineError
 
 __all__ = ["Check", "check", "check_derived", "derived", "fetch", "find", "folder", "places", "writable"]
 
-_ROOM = "Make room, or set UNTWINE_DATA to a folder on another disk."
-_YOURS = "Set UNTWINE_DATA to a folder that can be written to."
+Fits = Callable[[Path], None]
 
 
 def folder() -> Path:
@@ -44,64 +32,61 @@ def folder() -> Path:
     return places()[0]
 
 
-def writable() -> Path:
-    """The folder that is written to: the data folder, or the one for a user's caches where that is read only."""
-    return places()[-1]
-
-
 def find(file: File) -> Path | None:
     """Where a file lies, verified or not; None if it is not here."""
     return next(iter(copies(file)), None)
 
 
-# --- public files -----------------------------------------------------------------------------------------
-
-
-def fetch(file: File, hint: str = "") -> Path:
+def fetch(file: File, hint: str = "", fits: Fits | None = None) -> Path:
     """A verified file, downloaded if it is not here. `hint` ends the message where it cannot be had.
 
     A file is read once for its checksum, and again when its size or time have changed. One that is wrong is not
-    used; one that somebody put there is not removed either.
+    used; one that somebody put there is not removed either. `fits` raises an UntwineError for a file that does not
+    hold what it should: it is asked each time, and of what arrived before that is taken for the file.
     """
     target = writable() / file.path
     wrong: dict[Path, str] = {}
     for path in copies(file):
-        why = _wrong(path, file)
+        why = _wrong(path, file, fits)
         if why is None:
             _warn(wrong)
             return path
         wrong[path] = why
+    if os.path.lexists(target) and target not in wrong:
+        wrong[target] = "is not a file"
     if target in wrong:
         raise _in_the_way(file, target, wrong[target], hint)
     urls = _urls(file)
+
+    def refused(why: str) -> Unavailable:
+        return _missing(file, f"is not here, and {why}", urls, hint, wrong)
+
     if not urls:
-        raise _missing(file, "is not here, and no address is known to fetch it from.", (), hint, wrong)
+        raise refused("no address is known to fetch it from.")
     if _offline():
-        raise _missing(file, "is not here, and UNTWINE_OFFLINE keeps it from being fetched from", urls, hint, wrong)
+        raise refused("UNTWINE_OFFLINE keeps it from being fetched from")
     if not can_write(target.parent):
-        why = f"is not here, and {target.parent} cannot be written to, so it was not fetched from"
-        raise _missing(file, why, urls, f"{_YOURS} {hint}", wrong)
+        raise refused(f"{target.parent} cannot be written to, so it was not fetched from")
     _warn(wrong)
-    with held(target, f"fetching {file.name}"):
+    with held(target, f"fetching {file.name}", lambda why: refused(f"{why}. It was not fetched from")):
         if not os.path.isfile(target):
-            _download(file, urls, target, hint)
-        elif (why := _wrong(target, file)) is not None:  # what another process fetched meanwhile
+            _download(file, urls, target, hint, fits)
+        elif (why := _wrong(target, file, fits)) is not None:  # what another process fetched meanwhile
             raise _in_the_way(file, target, why, hint)
     return target
 
 
-def _wrong(path: Path, file: File) -> str | None:
+def _wrong(path: Path, file: File, fits: Fits | None) -> str | None:
     """Why a file is not the one that it should be; None where it is."""
     known = read_stamp(path)
-    if known is not None and known.fits(path) and file.checksum in (None, known.checksum):
-        return None
+    seen = known if known and known.fits(path) and file.checksum in (None, known.checksum) else None
     try:
-        now = stamped(path, algorithm(file.checksum or (known and known.checksum)))
+        now = seen or stamped(path, algorithm(file.checksum or (known and known.checksum)))
+        why = _unlike(path, now, file, fits)
     except OSError as error:
         return f"cannot be read: {error.strerror or error}"
-    if file.checksum not in (None, now.checksum):
-        sizes = "" if file.size in (None, now.size) else f" ({now.size:,} bytes instead of {file.size:,})"
-        return f"has the checksum {now.checksum}, not {file.checksum}{sizes}"
+    if why is not None or seen is not None:
+        return why
     if file.checksum is None and known is not None and known.checksum != now.checksum:
         # Nobody says what is right, so it is used, but what arrived stays on record.
         changed = f"{path} changed since it arrived: it was {known.checksum}, and is {now.checksum}"
@@ -111,35 +96,55 @@ def _wrong(path: Path, file: File) -> str | None:
     return None
 
 
-def _download(file: File, urls: Iterable[str], target: Path, hint: str) -> None:
+def _unlike(path: Path, now: Stamp, file: File, fits: Fits | None) -> str | None:
+    """In what a file with this stamp differs from the one that it should be."""
+    if file.checksum not in (None, now.checksum):
+        instead = "" if file.size in (None, now.size) else f" instead of {file.size:,}"
+        return f"has the checksum {now.checksum}, not {file.checksum} ({now.size:,} bytes{instead})"
+    try:
+        if fits is not None:
+            fits(path)
+    except UntwineError as error:
+        why = error.why if isinstance(error, Broken) else error
+        return f"does not hold what it should: {printable(why)}"
+    return None
+
+
+def _download(file: File, urls: tuple[str, ...], target: Path, hint: str, fits: Fits | None) -> None:
     """Fetch a file from the first address that gives it whole and right."""
     part = target.with_name(f"{target.name}.part")
-    tried: list[str] = []
-    for url in urls:
+    tried: dict[str, Failed | None] = dict.fromkeys(urls)
+    for url in tried:
         try:
-            stamp = _arrived(url, file, part)
-            write_stamp(target, stamp)
+            stamp = _arrived(url, file, part, fits)
             settle(part, target)
-            discard(part)
+            write_stamp(target, stamp)
+            with contextlib.suppress(OSError):
+                discard(part)
             return
-        except (Stopped, OSError) as error:
-            tried.append(f"{url}: {error}")
-            raise _missing(file, "could not be fetched:", tried, f"{_ROOM} {hint}") from None
-        except Failed as why:
-            tried.append(f"{url}: {why}")
-    raise _missing(file, "is not here, and could not be fetched:", tried, hint)
+        except Failed as error:
+            tried[url] = error
+        except OSError as error:
+            why, advice = unwritten(error, target.parent)
+            tried[url] = Stopped(f"it could not be written: {why}", advice)
+        if isinstance(tried[url], Stopped):
+            break
+    addresses = [url if why is None else f"{url}: {why}" for url, why in tried.items()]
+    advice = dict.fromkeys(why.advice for why in tried.values() if why is not None and why.advice)
+    raise _missing(file, "is not here, and could not be fetched:", addresses, " ".join([*advice, hint]))
 
 
-def _arrived(url: str, file: File, part: Path) -> Stamp:
-    """Download a file and compare its checksum. What is wrong is discarded."""
+def _arrived(url: str, file: File, part: Path, fits: Fits | None) -> Stamp:
+    """Download a file and see whether it is right. What is wrong is discarded."""
     while True:
         continued = download(url, part, file.size, checked=file.checksum is not None)
         stamp = stamped(part, algorithm(file.checksum))
-        if file.checksum in (None, stamp.checksum):
+        why = _unlike(part, stamp, file, fits)
+        if why is None:
             return stamp
         discard(part)
         if not continued:  # else its beginning may have been of something else
-            raise Failed(f"what came has the checksum {stamp.checksum} ({stamp.size:,} bytes) and was discarded")
+            raise Failed(f"what came {why} and was discarded")
 
 
 def _urls(file: File) -> tuple[str, ...]:
@@ -150,7 +155,7 @@ def _urls(file: File) -> tuple[str, ...]:
 def _offline() -> bool:
     value = os.environ.get("UNTWINE_OFFLINE", "").strip().lower()
     if value not in ("", "0", "false", "no", "off", "1", "true", "yes", "on"):
-        raise UntwineError(f"UNTWINE_OFFLINE must be 1 or 0, not {value!r}")
+        raise Unavailable(f"UNTWINE_OFFLINE must be 1 or 0, not {value!r}")
     return value in ("1", "true", "yes", "on")
 
 
@@ -165,60 +170,15 @@ def _missing(
     lines = [f"{file.name} {why}", *(f"  {address}" for address in addresses)]
     lines += [f"{path} {reason}; it is not used." for path, reason in (wrong or {}).items()]
     checksum = f"its checksum is {file.checksum}" if file.checksum else "it has no published checksum"
-    lines += [f"To get it by hand, put it into {(writable() / file.path).parent} as {file.name}; {checksum}."]
+    there = (writable() / file.path).parent
+    if can_write(there):
+        lines += [f"To get it by hand, put it into {there} as {file.name}; {checksum}."]
+    else:
+        lines += [f"Set UNTWINE_DATA to a folder that can be written to, which {there} is not."]
+        lines += [f"To get it by hand, put it into that folder as {file.path}; {checksum}."]
     return Unavailable("\n".join([*lines, hint.strip()]).strip())
 
 
 def _in_the_way(file: File, target: Path, why: str, hint: str) -> Unavailable:
     todo = "It is neither used nor removed.\nDelete it or move it away; then it is fetched from"
     return _missing(file, f"in {target.parent} {why}. {todo}", _urls(file), hint)
-
-
-# --- files that are made ----------------------------------------------------------------------------------
-
-
-def derived(path: str, make: Callable[[Path], None], what: str, size: int | None = None) -> Path:
-    """A file beneath the data folder that is made once: `make` writes it to the path it is given.
-
-    `path` ends in a version where the way of making it may change; `what` says what is done ("drawing dSprites");
-    `size` is how many bytes it will take, so that a full disk is noticed before. A file that has changed since it was
-    made is made again.
-    """
-    made = _made(path)
-    if made is not None:
-        return made
-    target = writable() / path
-    if not can_write(target.parent):
-        raise Unavailable(f"{what}: {target.parent} cannot be written to. {_YOURS}")
-    with held(target, what):
-        made = _made(path)
-        if made is not None:  # by another process, meanwhile
-            return made
-        for old in (place / path for place in places()):
-            if old.exists():
-                warnings.warn(f"{old} is not as it was made; {what} again", stacklevel=2)
-        short = lacking(target.parent, size or 0)
-        if short:
-            raise Unavailable(f"{what}: the disk is full: {short}. {_ROOM}")
-        new = target.with_name(f".{target.stem}.part{target.suffix}")  # NumPy adds a suffix that is not there
-        try:
-            new.unlink(missing_ok=True)
-            make(new)
-            write_stamp(target, stamped(new, derived=True))
-            settle(new, target)
-        except OSError as error:
-            if not is_full(error, target.parent):
-                raise
-            raise Unavailable(f"{what}: the disk of {target.parent} is full ({error}). {_ROOM}") from None
-        finally:
-            with contextlib.suppress(OSError):
-                new.unlink(missing_ok=True)
-    return target
-
-
-def _made(path: str) -> Path | None:
-    for place in places():
-        known = read_stamp(place / path)
-        if known is not None and known.derived and known.fits(place / path):
-            return place / path
-    return None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import contextlib
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from untwine.data.places import algorithm, copies, derived_files, forget, places, read_stamp, stamped, write_stamp
+from untwine.data.places import copies
 from untwine.data.public import File
+from untwine.data.stamps import algorithm, derived_files, read_stamp, stamped, write_stamp
 
 
 @dataclass(frozen=True)
@@ -35,30 +37,30 @@ def check(file: File) -> Check:
     'missing'
     """
     found = [_check(path, file.path, file.checksum) for path in copies(file)]
-    return next((one for one in found if one.ok), found[0] if found else Check(file.path, "missing"))
+    missing = Check(file.path, "missing", expected=file.checksum)
+    return next((one for one in found if one.ok), found[0] if found else missing)
 
 
-def check_derived() -> list[Check]:
-    """Read all files that were made here. One that is wrong is made again when it is next used."""
-    found = []
-    for path in derived_files():
-        stamp = read_stamp(path)
-        place = next(place for place in places() if path.is_relative_to(place))
-        found.append(_check(path, path.relative_to(place).as_posix(), stamp and stamp.checksum))
-    return found
+def check_derived(prefix: str = "") -> list[Check]:
+    """Read the files that were made here, or those beneath a folder such as `"shapes3d/"`.
+
+    One that is wrong is made again when it is next used, and is found to be wrong until then.
+    """
+    beneath = prefix and prefix.rstrip("/") + "/"
+    files = list(derived_files())
+    return [_check(path, name, known.checksum, True) for name, path, known in files if name.startswith(beneath)]
 
 
-def _check(path: Path, name: str, published: str | None) -> Check:
+def _check(path: Path, name: str, published: str | None, derived: bool = False) -> Check:
     known = read_stamp(path)
     expected = published or (known and known.checksum)
     try:
-        now = stamped(path, algorithm(expected), known is not None and known.derived)
+        now = stamped(path, algorithm(expected), derived)
     except OSError:
         return Check(name, "unreadable", path, expected)
     right = expected in (None, now.checksum)
-    if right:
-        write_stamp(path, now)
-    elif published:
-        forget(path)  # lest the old stamp vouch for it
+    if (right or published) and now.fits(path):  # another process may have put another one there meanwhile
+        with contextlib.suppress(OSError):
+            write_stamp(path, now if right else replace(now, checksum=str(published), valid=False))
     states = ("right", "wrong") if published else ("as on arrival", "changed")
     return Check(name, states[not right], path, expected, now.checksum)

@@ -56,6 +56,13 @@ class Request:
         arguments = ", ".join(f"{key}={value}" for key, value in self.arguments.items())
         return self.name.replace("_", "-") + (f"({arguments})" if arguments else "")
 
+    def failure(self, error: UntwineError) -> str:
+        """What went wrong, in the name of what was asked for rather than of the metric, and that only once."""
+        name = self.metric.__name__
+        said = str(error).replace(f" of metric {name!r}", "")
+        rest = said.removeprefix(name)
+        return self.label + (rest if rest != said and rest[:1] in (":", " ") else f": {said}")
+
 
 def requests(names: Sequence[str]) -> list[Request]:
     """What texts ask for: `mig`, `local-mig`, `dci(estimator=sklearn)`."""
@@ -156,7 +163,7 @@ def run(
     failures = []
     for one, score in scorer.scores(missing):
         if isinstance(score, UntwineError):
-            failures.append(f"{one.label}: {score}" if one.metric.__name__ not in str(score) else str(score))
+            failures.append(one.failure(score))
             continue
         entry = scores.entry(score, one.label, scorer.asked(one), members)
         scores.write(path, entry)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from untwine.data import Dataset
-from untwine.data.specs import called
+from untwine.data.specs import called, slug
 from untwine.errors import UntwineError
 
 FILES = ("importance.json", "cumulative.png", "perceived.npz", "matrices.png")
@@ -47,7 +46,7 @@ def run(
     from untwine.analysis.distances import distance_matrices, ground_truth, kept_values, perceived
     from untwine.progress import track
 
-    folder = Path(out) if out is not None else default_folder(dataset.spec.get("name", "dataset"), likelihood)
+    folder = Path(out) if out is not None else default_folder(called(dataset), likelihood)
     with _writable(folder):
         found = perception.importance(dataset, likelihood, pairs, seed, progress=track)
         matrices, arrays = {}, {}
@@ -88,7 +87,7 @@ def check(dataset: Dataset, likelihood: str, pairs: int, traversals: int, seed: 
         whole(name, value, least)
     few = dataset.batch(range(min(len(dataset), 16)))
     perceived(likelihood).pairs(few, few)
-    with _writable(Path(out) if out is not None else default_folder(dataset.spec.get("name", "dataset"), likelihood)):
+    with _writable(Path(out) if out is not None else default_folder(called(dataset), likelihood)):
         pass
 
 
@@ -98,9 +97,8 @@ def default_folder(dataset: str, likelihood: str) -> Path:
     >>> [default_folder("pinwheel", text).as_posix() for text in ("squared-error", "laplace(scale=0.1)")]
     ['perceived/pinwheel', 'perceived/pinwheel-laplace-scale-0.1']
     """
-    slug = re.sub(r"[^\w.]+", "-", likelihood.lower().replace("_", "-")).strip("-.")[:80]
-    name = str(dataset).replace("_", "-")
-    return Path("perceived", name if slug == "squared-error" else f"{name}-{slug}")
+    loss = slug(likelihood)
+    return Path("perceived", slug(dataset) if loss == "squared-error" else f"{slug(dataset)}-{loss}")
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import numpy as np
 
 from untwine.checks import whole
 from untwine.data import Dataset
-from untwine.data.specs import called
+from untwine.data.specs import called, slug
 from untwine.errors import UntwineError
 
 
@@ -28,9 +28,9 @@ def run(dataset: Dataset, steps: int = 8, seed: int = 0, out: str | Path | None 
     from untwine import report as pictures
     from untwine.analysis import factor_traversals
 
-    check(dataset, steps, seed)
+    check(dataset, steps, seed, out)
     name = called(dataset)
-    target = Path(out) if out is not None else default_file(name.partition("(")[0])
+    target = Path(out) if out is not None else Path("shown") / f"{slug(name)}.png"
     if dataset.factors is None:
         figure = pictures.images(_examples(dataset, steps, seed), title=name)
         columns = {}
@@ -45,22 +45,24 @@ def run(dataset: Dataset, steps: int = 8, seed: int = 0, out: str | Path | None 
     return {"out": str(target), "columns": columns}
 
 
-def check(dataset: Dataset, steps: int, seed: int) -> None:
+def check(dataset: Dataset, steps: int, seed: int, out: str | Path | None) -> None:
     """Refuse at once what has no picture."""
+    from untwine.report.figures import kind_of
+
     whole("steps", steps, 2)
     whole("seed", seed, 0)
+    if out is not None:
+        kind_of(out)
     if len(dataset.shape) != 3:
         raise UntwineError(
             f"examples of {dataset!r} are vectors of {dataset.shape[0]} numbers: there is no image to show"
         )
 
 
-def default_file(name: str) -> Path:
-    return Path("shown") / f"{name}.png"
-
-
 def _examples(dataset: Dataset, steps: int, seed: int) -> np.ndarray:
     from untwine.streams import np_uniform
 
     order = np.argsort(np_uniform(seed, "shown examples", len(dataset)), kind="stable")
-    return dataset.batch(np.resize(order[: steps * steps], steps * steps)).reshape(steps, steps, *dataset.shape)
+    across = min(steps, len(order))
+    down = min(steps, len(order) // across)
+    return dataset.batch(order[: down * across]).reshape(down, across, *dataset.shape)

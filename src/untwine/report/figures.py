@@ -6,6 +6,7 @@ people with any kind of colour vision can tell apart (Okabe and Ito 2008; Brewer
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from io import BufferedIOBase
 from pathlib import Path
@@ -18,7 +19,7 @@ from untwine.analysis import aggregate, encodings
 from untwine.checks import as_array
 from untwine.errors import UntwineError, unknown
 from untwine.report import mosaic
-from untwine.report.mosaic import SMALL, WIDEST, Limits, Names, matching, short, texts, titled
+from untwine.report.mosaic import SMALL, WIDEST, Limits, Names, literal, matching, short, texts, titled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,16 +39,35 @@ def save(figure: Figure, path: str | Path | BufferedIOBase, dpi: int = 160) -> N
     """
     import matplotlib
 
-    target: Any = path
-    suffix = "png"
-    if isinstance(path, str | Path):
-        suffix = Path(path).suffix.lstrip(".").lower()
-        if suffix not in FORMATS:
-            raise unknown("kind of picture", suffix, FORMATS)
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-    undated = {"png": None, "pdf": {"CreationDate": None}, "svg": {"Date": None}}[suffix]
+    kind = kind_of(path) if isinstance(path, str | Path) else "png"
+    undated = {"png": None, "pdf": {"CreationDate": None}, "svg": {"Date": None}}[kind]
+    drawn = io.BytesIO()
     with matplotlib.rc_context({"svg.hashsalt": "untwine"}):
-        figure.savefig(target, format=suffix, dpi=dpi, bbox_inches="tight", pad_inches=0.05, metadata=undated)
+        figure.savefig(drawn, format=kind, dpi=dpi, bbox_inches="tight", pad_inches=0.05, metadata=undated)
+    if not isinstance(path, str | Path):
+        path.write(drawn.getvalue())
+        return
+    # Whole or not at all: a picture that was there stays where a new one cannot be written.
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    new = target.with_name(f".{target.name}.part")
+    try:
+        new.write_bytes(drawn.getvalue())
+        new.replace(target)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def kind_of(path: str | Path) -> str:
+    """What kind of picture a file's name asks for.
+
+    >>> kind_of("columns.svg")
+    'svg'
+    """
+    kind = Path(path).suffix.lstrip(".").lower()
+    if kind not in FORMATS:
+        raise unknown("kind of picture", kind, FORMATS)
+    return kind
 
 
 def images(
@@ -278,7 +298,7 @@ def scores(values: Mapping[str, ArrayLike], label: str = "score", errors: float 
     for place, (name, given) in enumerate(values.items()):
         every = np.atleast_1d(as_array(given)).astype(np.float64).ravel()
         finite = every[np.isfinite(every)]
-        names.append(name + (f"\n({len(every) - len(finite)} left out)" if len(finite) < len(every) else ""))
+        names.append(literal(name) + (f"\n({len(every) - len(finite)} left out)" if len(finite) < len(every) else ""))
         if not len(finite):
             continue
         if len(finite) > 2:
@@ -290,7 +310,7 @@ def scores(values: Mapping[str, ArrayLike], label: str = "score", errors: float 
         axes.errorbar(finite.mean(), place, xerr=error, **means)
     axes.set_yticks(range(len(names)), names, fontsize=SMALL + 1.5)
     axes.set_ylim(len(names) - 0.45, -0.55)
-    axes.set_xlabel(label, fontsize=SMALL + 1.5)
+    axes.set_xlabel(literal(label), fontsize=SMALL + 1.5)
     figure.supxlabel(f"diamond: mean ± {errors:g} standard errors; box: quartiles", fontsize=SMALL - 0.5, color="0.35")
     axes.tick_params(axis="x", labelsize=SMALL + 0.5)
     axes.tick_params(axis="y", length=0)

@@ -161,7 +161,12 @@ def positive(across: int) -> int:
 
 def titled(figure: Figure, title: str) -> None:
     if title:
-        figure.suptitle(title, fontsize=SMALL + 2.5)
+        figure.suptitle(literal(title), fontsize=SMALL + 2.5)
+
+
+def literal(text: str) -> str:
+    """A text that matplotlib writes as it is: what stands between dollars is a formula to it."""
+    return text.replace("$", r"\$")
 
 
 def texts(names: Names, count: int, what: str, word: str = "") -> list[str]:
@@ -172,7 +177,7 @@ def texts(names: Names, count: int, what: str, word: str = "") -> list[str]:
     """
     if len(names) != count:
         raise UntwineError(f"there are {len(names)} {what}, but {count} are needed")
-    return [name if isinstance(name, str) else f"{word}{name}" for name in names]
+    return [literal(name) if isinstance(name, str) else f"{word}{name}" for name in names]
 
 
 def matching(value: ArrayLike, shape: tuple[int, ...], what: str) -> Float64[np.ndarray, "..."]:

@@ -72,7 +72,7 @@ def matrices(found: Mapping[str, Mapping[str, Any]], title: str | None = None) -
             if i == 0:
                 axes.set_title(_short(column), fontsize=10, pad=5)
             if j == 0:
-                axes.set_ylabel(row, rotation=0, ha="right", va="center", fontsize=10, labelpad=8)
+                axes.set_ylabel(mosaic.literal(row), rotation=0, ha="right", va="center", fontsize=10, labelpad=8)
             if row not in found[column]:
                 axes.set_axis_off()
                 continue
@@ -93,7 +93,7 @@ def matrices(found: Mapping[str, Mapping[str, Any]], title: str | None = None) -
     for i, text in enumerate([*lines, "dark is close, bright is far"]):
         size, colour = (11, "black") if i < len(lines) else (8, "0.3")
         y = 1 - (0.1 + i * line) / height
-        figure.text(0.5, y, text, ha="center", va="top", fontsize=size, color=colour)
+        figure.text(0.5, y, mosaic.literal(text), ha="center", va="top", fontsize=size, color=colour)
     return figure
 
 
@@ -144,7 +144,7 @@ def cumulative(found: Importance, title: str | None = None) -> Figure:
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=9)
     if title is not None:
-        axes.set_title(textwrap.fill(title, 60), fontsize=11)
+        axes.set_title(mosaic.literal(textwrap.fill(title, 60)), fontsize=11)
     return figure
 
 
@@ -155,4 +155,4 @@ def _names(rows: list[Row]) -> str:
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= 18 else name[:17] + "…"
+    return mosaic.literal(name if len(name) <= 18 else name[:17] + "…")
