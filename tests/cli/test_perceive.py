@@ -147,7 +147,10 @@ def test_pictures_without_factors(capsys: Captured):
     said = capsys.readouterr()
     assert "has no factors: only random pairs of its examples are compared" in said.err
     assert "random" in said.out and "prefers" not in said.out
-    assert {path.name for path in next(Path("perceived").glob("images-*")).iterdir()} == {"importance.json", "cumulative.png"}
+    assert {path.name for path in next(Path("perceived").glob("images-*")).iterdir()} == {
+        "importance.json",
+        "cumulative.png",
+    }
 
 
 # --- what is wrong --------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from untwine.data.pictures import broken, mapped, resized, save
+from untwine.data.pictures import broken, gathered, mapped, resized, save
 from untwine.errors import Unavailable, UntwineError
 
 
@@ -114,3 +114,15 @@ def test_a_table_that_cannot_be_read_is_said_to_be_so(tmp_path):
 def test_a_broken_file_says_why_on_its_own():
     error = broken(Path("a.mat"), "it is cut off")
     assert error.why == "it is cut off" and re.match("a.mat does not hold .*: it is cut off; delete it", str(error))
+
+
+@pytest.mark.parametrize("offset", [0, 5000, 8192])
+def test_gathering_is_indexing(tmp_path, offset):
+    """Whatever the place of a table in its file: pages of 4096 bytes and rows of 1,000 do not meet."""
+    content = (np.arange(offset + 60_000) % 251).astype(np.uint8)
+    content.tofile(tmp_path / "table")
+    table = np.memmap(tmp_path / "table", np.uint8, "r", offset, (60, 10, 100))
+    for numbers in ([], [59], [0, 59, 0], [7, 8, 9, 3, 41], list(range(60))):
+        chosen = np.array(numbers, np.int64)
+        found = gathered(table, chosen)
+        assert np.array_equal(found, content[offset:].reshape(60, 10, 100)[chosen]) and type(found) is np.ndarray

@@ -6,6 +6,7 @@ import io
 import tarfile
 import zlib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -15,7 +16,7 @@ from jaxtyping import UInt8
 from untwine.checks import whole
 from untwine.data import store
 from untwine.data.factors import FactorSpace
-from untwine.data.pictures import broken, mapped, resized, save
+from untwine.data.pictures import broken, gathered, mapped, resized, save
 from untwine.data.public import File, Public
 from untwine.data.specs import dataset
 from untwine.data.tabled import Tabled
@@ -62,7 +63,7 @@ def cars3d(size: int = 64) -> Tabled:
         int(np.prod(pixels, dtype=np.int64)),
     )
     table = mapped(made, pixels)
-    return Tabled(SPACE, shape, lambda numbers: table[numbers])
+    return Tabled(SPACE, shape, partial(gathered, table))
 
 
 def _by_state(archive: Path, size: int) -> Iterator[UInt8[np.ndarray, "objects 3 {size} {size}"]]:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Int64, UInt8
 
 from untwine.data import npz, sprites, store
-from untwine.data.pictures import broken, mapped, save
+from untwine.data.pictures import broken, gathered, mapped, save
 from untwine.data.public import File, Public
 from untwine.data.specs import dataset
 from untwine.data.tabled import Tabled
@@ -68,16 +68,16 @@ def dsprites(rendered: bool = False) -> Tabled:
     (('shape', 'scale', 'orientation', 'x', 'y'), (3, 6, 40, 32, 32))
     """
     if rendered:
-        space, path, what, parts = sprites.SPACE, "dsprites/rendered-1.npy", "drawing dSprites", _drawn
+        space, path, what, parts, hint = sprites.SPACE, "dsprites/rendered-1.npy", "drawing dSprites", _drawn, ""
     else:
-        space, path, what, parts = SPACE, "dsprites/packed-1.npy", f"packing {_NAME}", _packed
+        space, path, what, parts, hint = SPACE, "dsprites/packed-1.npy", f"packing {_NAME}", _packed, HINT
     shape = (space.states, _BYTES)
-    made = store.derived(path, lambda new: save(new, shape, parts()), what, math.prod(shape))
+    made = store.derived(path, lambda new: save(new, shape, parts()), what, math.prod(shape), hint)
     return Tabled(space, (1, SIDE, SIDE), partial(_rows, mapped(made, shape)))
 
 
 def _rows(table: UInt8[np.ndarray, "states bytes"], numbers: Int64[np.ndarray, " n"]) -> UInt8[np.ndarray, "n 1 h w"]:
-    return (np.unpackbits(table[numbers], axis=1) * 255).reshape(-1, 1, SIDE, SIDE)
+    return (np.unpackbits(gathered(table, numbers), axis=1) * 255).reshape(-1, 1, SIDE, SIDE)
 
 
 def _drawn() -> Iterable[np.ndarray]:

@@ -9,7 +9,7 @@ from jaxtyping import Int64, UInt8
 
 from untwine.data import npz, store
 from untwine.data.factors import FactorSpace
-from untwine.data.pictures import mapped, save
+from untwine.data.pictures import gathered, mapped, save
 from untwine.data.public import File, Public
 from untwine.data.specs import dataset
 from untwine.data.tabled import Tabled
@@ -85,7 +85,7 @@ def mpi3d(variant: str = "real") -> Tabled:
     table = _table(file, variant)
 
     def rows(numbers: Int64[np.ndarray, " n"]) -> UInt8[np.ndarray, "n 3 h w"]:
-        return np.ascontiguousarray(table[numbers].transpose(0, 3, 1, 2))
+        return np.ascontiguousarray(gathered(table, numbers).transpose(0, 3, 1, 2))
 
     return Tabled(SPACE, (3, SIDE, SIDE), rows)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import mmap
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from jaxtyping import UInt8
+from jaxtyping import Int64, Shaped, UInt8
 
 from untwine.errors import Unavailable, UntwineError
 
@@ -70,3 +72,25 @@ def mapped(path: Path, shape: tuple[int, ...]) -> UInt8[np.ndarray, "..."]:
     if table.shape != shape or table.dtype != np.uint8 or not table.flags.c_contiguous:
         raise broken(path, f"it holds {table.dtype} {list(table.shape)} instead of uint8 {list(shape)}")
     return table
+
+
+def gathered(table: Shaped[np.ndarray, "states ..."], numbers: Int64[np.ndarray, " n"]) -> Shaped[np.ndarray, "n ..."]:
+    """Some rows of a table that is mapped into memory, in the order of their numbers given.
+
+    The system is told beforehand what will be read, and fetches all of it at once: from a disk that has not seen it
+    lately, random pictures come twenty times as fast as one after the other.
+
+    >>> gathered(np.arange(6).reshape(3, 2), np.array([2, 0])).tolist()
+    [[4, 5], [0, 1]]
+    """
+    if isinstance(table, np.memmap) and len(numbers) and hasattr(mmap, "MADV_WILLNEED"):
+        mapping: Any = table._mmap  # pyright: ignore[reportAttributeAccessIssue]
+        row = table[0].nbytes
+        # A memory map begins at a whole page of the file, the table at some byte after it.
+        start = table.offset % mmap.ALLOCATIONGRANULARITY
+        wanted = np.unique(numbers)
+        for run in np.split(wanted, np.flatnonzero(np.diff(wanted) > 1) + 1):
+            first, last = start + int(run[0]) * row, start + (int(run[-1]) + 1) * row
+            first -= first % mmap.PAGESIZE
+            mapping.madvise(mmap.MADV_WILLNEED, first, last - first)
+    return np.asarray(table[numbers])

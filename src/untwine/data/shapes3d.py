@@ -14,7 +14,7 @@ from jaxtyping import Float64, Int64, UInt8, UInt16
 
 from untwine.data import room, store
 from untwine.data.factors import FactorSpace
-from untwine.data.pictures import broken, mapped, save
+from untwine.data.pictures import broken, gathered, mapped, save
 from untwine.data.public import File, Public
 from untwine.data.specs import dataset
 from untwine.data.tabled import Rows, Tabled
@@ -85,13 +85,9 @@ def _table(space: FactorSpace) -> Rows:
         lambda path: save(path, shape, _unpacked(store.fetch(FILES[0], HINT), space)),
         f"unpacking {FILES[0].name}",
         math.prod(shape),
+        HINT,
     )
-    table = mapped(made, shape)
-
-    def rows(numbers: Int64[np.ndarray, " n"]) -> UInt8[np.ndarray, "n 3 h w"]:
-        return np.asarray(table[numbers])
-
-    return rows
+    return functools.partial(gathered, mapped(made, shape))
 
 
 def _unpacked(path: Path, space: FactorSpace) -> Iterator[np.ndarray]:

@@ -8,6 +8,7 @@ import math
 import struct
 import zlib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from jaxtyping import Int64, Shaped, UInt8
 from untwine.checks import whole
 from untwine.data import store
 from untwine.data.factors import FactorSpace
-from untwine.data.pictures import broken, mapped, resized, save
+from untwine.data.pictures import broken, gathered, mapped, resized, save
 from untwine.data.public import File, Public
 from untwine.data.specs import dataset
 from untwine.data.tabled import Tabled
@@ -97,7 +98,7 @@ def smallnorb(split: str = "train", camera: int = 0, size: int = 64) -> Tabled:
         math.prod(pixels),
     )
     table = mapped(made, pixels)
-    return Tabled(space, shape, lambda numbers: table[numbers])
+    return Tabled(space, shape, partial(gathered, table))
 
 
 def _splits(split: str) -> tuple[str, ...]:
