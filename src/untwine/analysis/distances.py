@@ -16,7 +16,7 @@ from jaxtyping import Float64, Int64, Shaped
 
 from untwine.analysis.encodings import checked, diagonal
 from untwine.analysis.losses import Perceived, of_one_model, perceived
-from untwine.analysis.states import States, Track, check_dataset, no_pairs, on_states, tracked
+from untwine.analysis.states import Track, check_dataset, no_pairs, states_of, tracked
 from untwine.checks import whole
 from untwine.errors import UntwineError
 
@@ -236,31 +236,29 @@ def distance_matrices(
     if not moving:
         raise UntwineError(f"every factor of {dataset!r} has a single value: there is nothing to traverse")
 
-    def work(states: States) -> dict[str, dict[str, np.ndarray]]:
-        jobs = [(column, number) for column in moving for number in range(traversals)]
-        sums: dict[str, dict[str, _Sum]] = {}
-        for column, number in tracked(progress, jobs, "traversals"):
-            values = kept_values(space.sizes[column], longest)
-            found = states.traversal(column, values, number, seed)
-            if found is None:
-                continue
-            factors, images = states.factors(found), states.images(found)
-            places = np.searchsorted(values, factors[:, column])
-            of_factor = sums.setdefault(space.names[column], {name: _Sum(len(values)) for name in functions})
-            with _encoded_once():
-                for name, function in functions.items():
-                    matrix = checked(function(factors, images), f"the distances {name!r}", 2)
-                    if matrix.ndim > 3 or matrix.shape[-2:] != (len(places), len(places)):
-                        raise UntwineError(
-                            f"the distances {name!r} of {len(places)} states have shape {list(matrix.shape)}; they "
-                            f"must be [{len(places)}, {len(places)}], or as many for each member"
-                        )
-                    of_factor[name].add(places, matrix)
-        if not sums:
-            raise UntwineError(no_pairs(dataset))
-        return {factor: {name: one.mean() for name, one in by.items()} for factor, by in sums.items()}
-
-    return on_states(dataset, work)
+    states = states_of(dataset)
+    jobs = [(column, number) for column in moving for number in range(traversals)]
+    sums: dict[str, dict[str, _Sum]] = {}
+    for column, number in tracked(progress, jobs, "traversals"):
+        values = kept_values(space.sizes[column], longest)
+        found = states.traversal(column, values, number, seed)
+        if found is None:
+            continue
+        factors, images = states.factors(found), states.images(found)
+        places = np.searchsorted(values, factors[:, column])
+        of_factor = sums.setdefault(space.names[column], {name: _Sum(len(values)) for name in functions})
+        with _encoded_once():
+            for name, function in functions.items():
+                matrix = checked(function(factors, images), f"the distances {name!r}", 2)
+                if matrix.ndim > 3 or matrix.shape[-2:] != (len(places), len(places)):
+                    raise UntwineError(
+                        f"the distances {name!r} of {len(places)} states have shape {list(matrix.shape)}; they "
+                        f"must be [{len(places)}, {len(places)}], or as many for each member"
+                    )
+                of_factor[name].add(places, matrix)
+    if not sums:
+        raise UntwineError(no_pairs(dataset))
+    return {factor: {name: one.mean() for name, one in by.items()} for factor, by in sums.items()}
 
 
 def _functions(distances: Any) -> dict[str, Callable[..., Any]]:

@@ -14,7 +14,7 @@ from jaxtyping import Float64, Int64
 from untwine import naming
 from untwine.analysis.distances import distance_matrices
 from untwine.analysis.losses import CHUNK, OfMeans, perceived
-from untwine.analysis.states import Grid, Pairs, States, Track, check_dataset, no_pairs, on_states, tracked
+from untwine.analysis.states import Grid, Pairs, States, Track, check_dataset, no_pairs, states_of, tracked
 from untwine.checks import whole
 from untwine.data.dataset import Dataset
 from untwine.errors import UntwineError
@@ -148,16 +148,14 @@ def importance(
         text = likelihood  # as it was written
     elements = math.prod(dataset.shape)
 
-    def work(states: States) -> Importance:
-        sampled, left_out = _sampled(states, pairs, seed)
-        rows = _rows(states, sampled, measure, tolerance, progress)
-        random = rows.pop(None)
-        # Factors that matter equally, but for rounding, stay in the order that the dataset gives them.
-        ordered = tuple(sorted(rows.values(), key=lambda row: -float(f"{row.mean:.5g}")))
-        about = (dict(dataset.spec), text, per_element, elements, pairs, seed)
-        return Importance(*about, random, ordered, left_out)
-
-    found = on_states(dataset, work)
+    states = states_of(dataset)
+    sampled, left_out = _sampled(states, pairs, seed)
+    rows = _rows(states, sampled, measure, tolerance, progress)
+    random = rows.pop(None)
+    # Factors that matter equally, but for rounding, stay in the order that the dataset gives them.
+    ordered = tuple(sorted(rows.values(), key=lambda row: -float(f"{row.mean:.5g}")))
+    about = (dict(dataset.spec), text, per_element, elements, pairs, seed)
+    found = Importance(*about, random, ordered, left_out)
     for message in _concerns(found, dataset, measure.likelihood):
         warnings.warn(message, stacklevel=2)
     return found

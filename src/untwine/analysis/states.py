@@ -47,11 +47,6 @@ def states_of(dataset: Dataset) -> States:
     return Grid(dataset) if dataset.complete else Examples(dataset)
 
 
-def on_states(dataset: Dataset, work: Callable[[States], T]) -> T:
-    """What some work finds on the states of a dataset."""
-    return work(states_of(dataset))
-
-
 # --- every state has an image ---------------------------------------------------------------------------
 
 

@@ -22,11 +22,11 @@ USAGE = "untwine evaluate RUN [RUN ...] [OPTIONS]"
 
 
 def evaluate(args: list[str]) -> None:
-    from untwine.experiments import evaluate, scores
+    from untwine.experiments import evaluate, scorer, scores
     from untwine.train.devices import pick_device
 
     paths, rest = _paths(args)
-    defaults = " ".join(evaluate.SCORED) + "; without factors " + " ".join(evaluate.UNSCORED)
+    defaults = " ".join(scorer.SCORED) + "; without factors " + " ".join(scorer.UNSCORED)
     options = flags.arguments(
         evaluate.run,
         prefix=False,
@@ -82,7 +82,7 @@ def _paths(args: list[str]) -> tuple[list[Path], list[str]]:
 
 def _listed() -> str:
     from untwine import metrics
-    from untwine.experiments.evaluate import PAIRED
+    from untwine.experiments.requests import PAIRED
 
     lines = []
     for name in metrics.names():
