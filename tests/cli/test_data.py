@@ -99,6 +99,24 @@ def test_training_on_what_cannot_be_had(empty: Path, tmp_path: Path, capsys: Cap
     assert not (tmp_path / "run").exists()
 
 
+def test_what_was_made_does_without_the_archive(public: Publish, monkeypatch: pytest.MonkeyPatch, capsys: Captured):
+    folder = public("shapes3d")
+    monkeypatch.setenv("UNTWINE_OFFLINE", "1")
+    assert main(["data", "get", "shapes3d"]) == 0
+    (folder / "shapes3d" / "3dshapes.h5").unlink()
+    capsys.readouterr()
+    assert main(["data", "get", "shapes3d", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["files"] == []
+
+
+def test_get_of_what_is_done_without(empty: Path, capsys: Captured):
+    """Without the file other photographs would serve, but it was asked for."""
+    assert main(["data", "get", "natural-patches"]) == 1
+    said = capsys.readouterr().err
+    assert "IMAGES.mat is not here" in said and "warning" not in said
+    assert main(["data", "get", "natural-patches", "--dataset.source", "scikit-learn"]) == 0
+
+
 def test_get_of_what_is_drawn(capsys: Captured):
     assert main(["data", "get", "xy-squares"]) == 0
     assert "nothing had to be fetched" in capsys.readouterr().out

@@ -67,7 +67,7 @@ def test_help_teaches_the_metrics(capsys: Captured):
         (["RUN", "--metrics", "migg"], 2, "did you mean 'mig'"),
         (["RUN", "--compare"], 2, "needs two runs"),
         (["nowhere"], 1, "nowhere holds no run"),
-        (["RUN", "--rho", "0.0001"], 1, "every factor is constant"),
+        (["RUN", "--metrics", "local-mig", "--rho", "0.0001"], 1, "every factor is constant"),
         (["RUN", "--rho", "-1"], 2, "rho is a fraction"),
         (["RUN", "--points", "1"], 2, "points must be 2 or more"),
         (["RUN", "--windows", "0"], 2, "windows must be 1 or more"),

@@ -164,6 +164,7 @@ def debian(public, tmp_path, monkeypatch) -> Path:
         assert (packages / file.name).read_bytes() != file.read_bytes()
         file.unlink()
     monkeypatch.setitem(idx.DEBIAN, "fashion_mnist", str(packages))
+    monkeypatch.setenv("UNTWINE_OFFLINE", "1")
     return packages
 
 
@@ -185,7 +186,8 @@ def test_what_debian_has_is_verified_by_its_content(debian):
     unpacked = bytearray(gzip.decompress(file.read_bytes()))
     unpacked[-1] ^= 1  # still a label, but not the published one
     file.write_bytes(gzip.compress(bytes(unpacked)))
-    with pytest.raises(UntwineError, match=r"labels-idx1-ubyte.gz is not the published file: unpacked, .* sha256"):
+    assert store.check(public_of(fashion_mnist).files()[1]).state == "wrong"
+    with pytest.raises(UntwineError, match=r"labels-idx1-ubyte.gz does not hold what it should: unpacked, .* sha256"):
         fashion_mnist()
     assert len(fashion_mnist(split="test")) == 20
 

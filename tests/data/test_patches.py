@@ -296,7 +296,7 @@ def test_a_folder_is_absolute_in_the_spec(tmp_path, monkeypatch):
 
 def test_which_files_are_needed():
     public = public_of(natural_patches)
-    assert public is not None and public.fits is not None and public.examples == 100_000 and public.shape == (1, 16, 16)
+    assert public is not None and public.examples == 100_000 and public.shape == (1, 16, 16)
     assert public.files(source="auto", seed=3) == public.files(source="olshausen") == (patches.FILE,)
     assert public.files(source="scikit-learn") == public.files(source=Path("folder")) == ()
 
@@ -405,7 +405,3 @@ def test_nothing_is_kept_where_every_address_gives_something_else(served):
         natural_patches(source="olshausen")
     assert store.find(patches.FILE) is None
     assert not list((store.folder() / patches.FILE.path).parent.glob("IMAGES*"))
-    public = public_of(natural_patches)
-    assert public is not None and public.fits is not None
-    with pytest.raises(UntwineError, match="cannot be read as a file of MATLAB"):  # as `untwine data get` asks
-        store.fetch(patches.FILE, public.hint, fits=public.fits)

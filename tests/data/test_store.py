@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import functools
 import gzip
 import hashlib
 import json
@@ -366,7 +365,9 @@ def test_a_folder_that_may_not_be_entered(data, server, monkeypatch):
         refused(public(server.url("good")), data, "cannot be written to")
         with pytest.raises(Unavailable, match=f"{data} cannot be written to"):
             store.derived("a.npy", never, "counting")
-        assert store.check_derived() == [] and store.check(public()).state == "missing"
+        assert store.check(public()).state == "missing"
+        with pytest.raises(Unavailable, match=f"{data} cannot be listed: Permission denied"):
+            store.check_derived()
 
 
 # --- files that are here ----------------------------------------------------------------------------
@@ -489,43 +490,42 @@ def whole(path: Path) -> None:
 
 def test_what_arrives_must_fit(data, server):
     server.content = CONTENT[:1000]
-    file = public(server.url("wrong"), server.url("good"), checksum=None)
+    file = public(server.url("wrong"), server.url("good"), checksum=None, fits=whole)
     with pytest.raises(Unavailable) as caught:
-        store.fetch(file, HINT, whole)
+        store.fetch(file, HINT)
     lines = [line for line in str(caught.value).splitlines() if line.startswith("  ")]
     said = "what came does not hold what it should: it?[31m is another and was discarded"
     assert lines == [f"  {url}: {said}" for url in file.urls] and left(data) == set()
     assert list(data.rglob("*.stamp.json")) == []
     server.content = CONTENT
-    assert store.fetch(file, HINT, whole).read_bytes() == CONTENT
+    assert store.fetch(file, HINT).read_bytes() == CONTENT
 
 
 def test_a_beginning_of_something_else_does_not_fit(data, server, monkeypatch):
     interrupt(server, monkeypatch, public(server.url("good"), checksum=None))
     part = data / "sub" / "data.bin.part"
     part.write_bytes(bytes(part.stat().st_size))
-    assert store.fetch(public(server.url("good"), checksum=None), fits=whole).read_bytes() == CONTENT
+    assert store.fetch(public(server.url("good"), checksum=None, fits=whole)).read_bytes() == CONTENT
     assert len(server.asked) == 2
 
 
 @pytest.mark.parametrize("seen", [False, True])
 def test_what_lies_here_must_fit(data, server, monkeypatch, seen):
     path = put(data / "sub" / "data.bin", OTHER)
-    file = public(server.url("good"), checksum=None)
+    file = public(server.url("good"), checksum=None, fits=whole)
+    assert store.check(file).state == "wrong" and not (data / "sub" / ".data.bin.stamp.json").exists()
     if seen:
-        store.check(file)  # which knows nothing of its content, and remembers it
-    with monkeypatch.context() as patch:
-        patch.setattr(store, "fetch", functools.partial(store.fetch, fits=whole))
-        message = refused(file, data, f"data.bin in {path.parent} does not hold what it should: it?[31m is another.")
+        store.check(public(checksum=None))  # which knows nothing of its content, and remembers it
+    message = refused(file, data, f"data.bin in {path.parent} does not hold what it should: it?[31m is another.")
     assert "neither used nor removed" in message and path.read_bytes() == OTHER and server.asked == []
     assert (data / "sub" / ".data.bin.stamp.json").exists() == seen
 
     system = put(data.parent / "system" / "data.bin")
     with pytest.warns(UserWarning, match=f"{path} does not hold.*not used"):
-        assert store.fetch(public(checksum=None, elsewhere=(str(system.parent),)), fits=whole) == system
+        assert store.fetch(public(checksum=None, elsewhere=(str(system.parent),), fits=whole)) == system
     put(path)
     (data / "sub" / ".data.bin.stamp.json").unlink(missing_ok=True)
-    assert store.fetch(file, fits=whole) == path
+    assert store.fetch(file) == path
 
 
 def test_something_else_in_the_place_of_a_file(data, server):
@@ -1212,3 +1212,13 @@ def test_a_check_while_a_file_is_made_again_does_no_harm(data, monkeypatch):
         before = (data / ".a.npy.stamp.json").read_text()
         store.check_derived()
     assert (data / ".a.npy.stamp.json").read_text() == before
+
+
+@pytest.mark.parametrize("name", [".", " . ", "./"])
+def test_a_relative_data_folder_means_the_same_after_a_change_of_folder(tmp_path, monkeypatch, name):
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("UNTWINE_DATA", name)
+    assert store.folder() == tmp_path
+    monkeypatch.setenv("UNTWINE_DATA", "   ")
+    assert store.folder() != tmp_path and store.folder().is_absolute()

@@ -199,8 +199,8 @@ def test_a_failure_is_that_of_what_was_asked_for_and_named_once():
 def test_a_local_metric_that_fails_is_not_taken_for_the_global_one(run: Path):
     with pytest.raises(evaluate.Partly) as error:
         evaluate.run(run, ("local-factor-vae-score(prune=-1.0)", "factor-vae-score(prune=-2.0)"), **FAST)
-    first, second = str(error.value).split("; ")
-    assert first.startswith("local-factor-vae-score(prune=-1.0): ")
+    first, second = str(error.value).splitlines()
+    assert first.startswith("local-factor-vae-score(prune=-1.0), radius ")
     assert second.startswith("factor-vae-score(prune=-2.0): ")
     assert str(error.value).count("factor-vae-score") == 2 and "factor_vae_score" not in str(error.value)
 
@@ -303,7 +303,7 @@ def test_examples_are_scored_by_all_metrics_that_need_no_interventions(own: Path
     assert not data.complete
     labels = data.factors_of(range(120))
     seen = len({tuple(row) for row in labels.tolist()})
-    failures = str(error.value).split("; ")
+    failures = str(error.value).splitlines()
     assert [said.partition(" needs interventions: ")[0] for said in failures if "interventions: " in said] == list(
         refused
     )
@@ -347,8 +347,12 @@ def test_the_defaults_have_no_windows_where_there_are_none(tmp_path: Path):
         uw.fit(save_own(tmp_path / name, labels, kinds), tmp_path / name / "run")
         found = evaluate.run(tmp_path / name / "run")
         assert [entry["metric"] for entry in found] == expected, name
-    with pytest.raises(evaluate.Partly, match=r"local-mig: no window of radius 0\.1 holds 20 examples.*larger radius"):
+    with pytest.raises(
+        evaluate.Partly, match=r"local-mig, radius 0.1: no window of .* holds 20 examples.*larger radius"
+    ):
         evaluate.run(tmp_path / "few" / "run", rho=(0.1,))
     assert evaluate.run(tmp_path / "few" / "run", ("local-mig",), rho=(0.5,))[0]["settings"]["windows"] == 20
-    with pytest.raises(UntwineError, match=r"local-mig: there are no windows: every factor \(x\) is categorical"):
+    with pytest.raises(
+        UntwineError, match=r"local-mig, radius 1: there are no windows: every factor \(x\) is categorical"
+    ):
         evaluate.run(tmp_path / "digits" / "run", ("local-mig",))

@@ -87,17 +87,32 @@ def _get(args: list[str]) -> None:
     made, given = _one(args, "get", "untwine data get dsprites\nuntwine data get mpi3d --dataset.variant toy", [])
     public = public_of(made)
     with asked():
-        # Before the dataset is made, which might do without them.
         files = () if public is None else public.files(**flags.values(given.dataset))
-        paths = [] if public is None else [str(store.fetch(file, public.hint, public.fits)) for file in files]
+        if public is not None:
+            for file in _done_without(made, files, given):
+                store.fetch(file, public.hint)
         dataset = made(**flags.values(given.dataset))
         dataset.batch([0])  # some are drawn when they are first looked at
+    paths = [str(path) for path in map(store.find, files) if path is not None]
     if given.json:
         output.as_json({"dataset": dataset.spec, "examples": len(dataset), "files": paths})
         return
     for path in paths:
         print(path)
     print(f"{dataset!r} is ready: {len(dataset):,} examples" + ("" if files else "; nothing had to be fetched"))
+
+
+def _done_without(made: Any, files: tuple[Any, ...], given: Any) -> list[Any]:
+    """Those of the files that the dataset would do without, if they are not here, rather than fetch them."""
+    import warnings
+
+    from untwine.data.specs import complete
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        settled = complete({"name": made.__name__, **flags.values(given.dataset)})
+    del settled["name"]
+    return [file for file in files if file not in made.public.files(**settled)]
 
 
 def _one(args: list[str], command: str, examples: str, fields: list[Any]) -> tuple[Any, Any]:
@@ -150,14 +165,8 @@ def _check(args: list[str]) -> None:
         print(f"There is nothing to check in {store.folder()}" + (f" of {', '.join(names)}" if names else ""))
     wrong = [one for one in found if not one.ok]
     if wrong:
-        lines = [f"{one.name} is {one.state}" + _difference(one) for one in wrong]
-        raise UntwineError("\n".join(lines))
-
-
-def _difference(one: Any) -> str:
-    if one.found is None:
-        return ""
-    return f": {one.path} has the checksum {one.found}, not {one.expected}; delete it, and it is fetched or made again"
+        lines = [f"{one.name} is {one.state}: {one.path} {one.why}" for one in wrong]
+        raise UntwineError("\n".join([*lines, "Delete what is wrong, and it is fetched or made again."]))
 
 
 # --- show -------------------------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ def evaluate(args: list[str]) -> None:
         if stored := [str(Path(path) / scores.FILE) for path, entries in found.items() if entries]:
             print(f"Scores are in {', '.join(stored)}")
     if failures:
-        raise UntwineError("; ".join(failures))
+        raise UntwineError("\n".join(failures))
 
 
 def _paths(args: list[str]) -> tuple[list[Path], list[str]]:

@@ -20,7 +20,7 @@ from untwine.data.labelled import Labelled
 from untwine.data.pictures import broken, resized
 from untwine.data.public import File, Public
 from untwine.data.specs import dataset
-from untwine.errors import Unavailable, UntwineError, unknown
+from untwine.errors import UntwineError, unknown
 
 SIDE = 28
 SPLITS = ("train", "test")
@@ -92,10 +92,11 @@ def _needed(name: str, split: str = "train", **others: Any) -> tuple[File, ...]:
 def _as_it_lies(name: str, file: File) -> File:
     """A file that is only where Debian puts it is described without a checksum: Debian compresses it anew.
 
-    Its content is compared instead, with `CONTENT`, when it is read.
+    Its content is compared instead, with `CONTENT`.
     """
     if store.find(file) is None and (Path(DEBIAN[name]) / file.name).is_file():
-        return dataclasses.replace(file, checksum=None, size=None, elsewhere=(DEBIAN[name],))
+        fits = functools.partial(_is_published, file.path)
+        return dataclasses.replace(file, checksum=None, size=None, elsewhere=(DEBIAN[name],), fits=fits)
     return file
 
 
@@ -137,7 +138,7 @@ def _read(name: str, split: str, size: int) -> Labelled:
         raise UntwineError(f"{name}: size is {size}; it must be at least 1")
     files = _needed(name, split)
     paths = [store.fetch(file, HINTS[name]) for file in files]
-    read = [_array(file, path) for file, path in zip(files, paths, strict=True)]
+    read = [_array(path) for path in paths]
     images, labels = read[0::2], read[1::2]
     for number, (pictures, classes) in enumerate(zip(images, labels, strict=True)):
         _check(pictures, classes, SPACES[name].sizes[0], *paths[2 * number : 2 * number + 2])
@@ -156,21 +157,21 @@ def _check(
         raise broken(labels_place, f"it has an image of class {labels.max()}, and they are 0 to {classes - 1}")
 
 
-def _array(file: File, path: Path) -> UInt8[np.ndarray, "..."]:
-    """What a file holds, its content verified where the file itself could not be."""
+def _array(path: Path) -> UInt8[np.ndarray, "..."]:
+    return parsed(_content(path), path)
+
+
+def _content(path: Path) -> bytes:
     try:
-        content = gzip.decompress(path.read_bytes())
+        return gzip.decompress(path.read_bytes())
     except (OSError, EOFError, zlib.error) as error:
         raise broken(path, f"it cannot be unpacked ({error})") from None
-    if file.checksum is None:
-        digest = hashlib.sha256(content).hexdigest()
-        if digest != CONTENT[file.path]:
-            raise Unavailable(
-                f"{path} is not the published file: unpacked, it has sha256 {digest}, not {CONTENT[file.path]}. "
-                f"Install its package again, or put {file.urls[0]} into {(store.writable() / file.path).parent}, "
-                "where it comes first"
-            )
-    return parsed(content, path)
+
+
+def _is_published(name: str, path: Path) -> None:
+    digest = hashlib.sha256(_content(path)).hexdigest()
+    if digest != CONTENT[name]:
+        raise broken(path, f"unpacked, it has the sha256 {digest}, not {CONTENT[name]}")
 
 
 def parsed(content: bytes, where: Path) -> UInt8[np.ndarray, "..."]:

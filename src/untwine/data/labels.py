@@ -100,10 +100,10 @@ class FactorTable:
         ([[1, 1], [0, 0]], ('cyclic', 'categorical'))
         """
         own, labels = self.kinds(kinds), []
-        for name, column in zip(self.names, self.columns, strict=True):
+        for name, column, kind in zip(self.names, self.columns, own, strict=True):
             values, index = np.unique(column, return_inverse=True)
-            concern = None
-            if column.dtype.kind == "f" and len(values) > MANY and (values != np.floor(values)).any():
+            concern, counted = None, kind != "categorical" and column.dtype.kind == "f"
+            if counted and len(values) > MANY and (values != np.floor(values)).any():
                 concern = (
                     f"column {name!r} has {len(values)} different decimals from {values[0]:g} to {values[-1]:g}; "
                     f"it is cut into {BINS} bins of equal width, of which empty ones are left out"

@@ -105,7 +105,6 @@ def mpi3d_multi(variant: str = "real", examples: int = 500_000, seed: int = 0) -
     >>> MULTI.factors.names[:3], MULTI.factors.states == 40**8
     (('horizontal1', 'vertical1', 'horizontal2'), True)
     """
-    _file(variant)
     return Tiled(Fixed(mpi3d(variant), HELD), rows=2, columns=2, stride=2, examples=examples, seed=seed)
 
 

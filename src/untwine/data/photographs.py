@@ -81,7 +81,7 @@ def upright(file: Path) -> Image:
 
 
 def _scaled(values: Shaped[np.ndarray, "h w"], sixteen: bool) -> Float32[np.ndarray, "h w"]:
-    """Grey as 0 to 255, which Pillow's own conversion would only cut: floats in [0, 1], or integers of 8 or 16 bits."""
+    """Grey as 0 to 255, which Pillow's own conversion would only cut: floats in [0, 1], or integers."""
     if not np.isfinite(values).all():
         raise UntwineError("it holds NaN or infinite values")
     low, high = values.min(), values.max()
@@ -89,9 +89,9 @@ def _scaled(values: Shaped[np.ndarray, "h w"], sixteen: bool) -> Float32[np.ndar
         if low < -1e-4 or high > 1 + 1e-4:  # a little room for rounding, as arrays have
             raise UntwineError(f"it holds floats from {low:g} to {high:g}; they must be in [0, 1]")
         return (values.clip(0, 1) * 255).astype(np.float32)
-    if low < 0 or high > 65535:
-        raise UntwineError(f"it holds integers from {low} to {high}; they must be from 0 to 255, or to 65535")
-    return (values / (257 if sixteen or high > 255 else 1)).astype(np.float32)
+    if low < 0 or high > (65535 if sixteen else 255):
+        raise UntwineError(f"it holds integers from {low} to {high}, in 32 bits; save it with 8 or 16 bits")
+    return (values / (257 if sixteen else 1)).astype(np.float32)
 
 
 def eight_bits(picture: Image) -> Image:

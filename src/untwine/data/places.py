@@ -25,7 +25,7 @@ def places() -> list[Path]:
     There is one, `UNTWINE_DATA` or else the platform's for a user's caches. Where `UNTWINE_DATA` is read only, as a
     folder that many share may be, its files are used where they lie, and the user's cache folder comes after it.
     """
-    named = os.environ.get("UNTWINE_DATA")
+    named = os.environ.get("UNTWINE_DATA", "").strip()
     data = [_named(named)] if named else []
     if data and (can_write(data[0]) or not os.path.isdir(data[0])):
         return data
@@ -37,7 +37,7 @@ def places() -> list[Path]:
 def _named(name: str) -> Path:
     """The folder that `UNTWINE_DATA` says, which need not be there but must be possible."""
     try:
-        path = Path(name).expanduser()
+        path = Path(os.path.abspath(Path(name).expanduser()))
         with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
             path.lstat()
     except (OSError, RuntimeError) as error:

@@ -16,7 +16,8 @@ class File:
     """A public file: its place beneath the data folder, where it can be had, and how it is known to be right.
 
     `checksum` is `"md5:..."` or `"sha256:..."`, or None where nobody published one; `size` is in bytes.
-    `elsewhere` are other folders in which a system may have it, such as those of Debian's packages.
+    `elsewhere` are other folders in which a system may have it, such as those of Debian's packages. `fits` raises an
+    UntwineError for a file that does not hold what it should: without a checksum, that is all there is to go by.
     """
 
     path: str
@@ -24,6 +25,7 @@ class File:
     checksum: str | None = None
     size: int | None = None
     elsewhere: tuple[str, ...] = ()
+    fits: Callable[[Path], object] | None = field(default=None, compare=False)
 
     @property
     def name(self) -> str:
@@ -36,8 +38,7 @@ class Public:
 
     `files` takes the dataset's own arguments by name, and returns the files that are needed with these: none where
     the data is drawn. `choices` are arguments that decide which files these are, with all their values. `hint` says
-    what else can be done where the files cannot be had. `fits` raises an UntwineError for a file that does not hold
-    what it should: where nobody published a checksum, that is all there is to go by.
+    what else can be done where the files cannot be had.
     """
 
     files: Callable[..., tuple[File, ...]]
@@ -47,7 +48,6 @@ class Public:
     factors: FactorSpace | None
     choices: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     hint: str = ""
-    fits: Callable[[Path], None] | None = None
 
     def every(self) -> tuple[File, ...]:
         """The files of all choices."""

@@ -63,7 +63,7 @@ def shapes3d(rendered: bool = False) -> Tabled:
 
     With `rendered`, pictures of the same factors are drawn instead, by a ray caster of our own: nothing is fetched.
     They agree with what michlo2023 reports of the public ones: the factors have the same order of importance, with
-    perceived distances within 8 percent (Table A1), and the means and deviations of pixels are within 4 (Table A2).
+    perceived distances within 7 percent (Table A1), and the means and deviations of pixels are within 4 (Table A2).
 
     Args:
         rendered: Draw the pictures.
@@ -175,11 +175,11 @@ class Painter:
     [255, 0, 0]
     """
 
-    def __init__(self, weights: UInt8[np.ndarray, "views 5 h w"], hues: list[int], scene: room.Scene = room.SCENE):
+    def __init__(self, weights: UInt8[np.ndarray, "views 5 h w"], hues: list[int]):
         self._hues = [_whole([colorsys.hsv_to_rgb(k / size, 1.0, 1.0) for k in range(size)]) for size in hues]
         self._weights = np.ascontiguousarray(weights[:, : len(hues)])
         # What no hue changes, with the half that makes the last division round.
-        colours = _whole([scene.sky, (1.0, 1.0, 1.0)])
+        colours = _whole([room.SCENE.sky, (1.0, 1.0, 1.0)])
         fixed = np.einsum("vmhw,mc->vchw", weights[:, len(hues) :], colours, dtype=np.uint16)
         self._fixed: UInt16[np.ndarray, "views 3 h w"] = fixed + np.uint16(128)
 

@@ -139,7 +139,8 @@ def _numbers(cells: list[tuple[int, str]], where: str) -> np.ndarray:
             raise UntwineError(f"{where} holds numbers, but in line {line} it has {_short(cell)}")
         number = _integer(cell) if _WHOLE.fullmatch(cell) else float(cell)
         if number is None or not (whole or number == float(number)):
-            raise UntwineError(f"{where} has {_short(cell)} in line {line}, a whole number that 64 bits do not hold")
+            why = "64 bits do not hold" if number is None else "would be rounded among decimals"
+            raise UntwineError(f"{where} has {_short(cell)} in line {line}, a whole number that {why}")
         if not math.isfinite(number):
             raise UntwineError(f"{where} has {_short(cell)} in line {line}, which is too large")
         numbers.append(number)

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from untwine.data.places import can_write, places
+from untwine.errors import Unavailable
 from untwine.progress import counter
 
 LARGE = 100_000_000  # bytes that take so long to read that a bar is shown
@@ -123,13 +124,19 @@ def stamp_of(path: Path) -> Path:
 def derived_files() -> Iterator[tuple[str, Path, Stamp]]:
     """The files in the data folders that a stamp says were made here, with their names there and these stamps."""
     for place in places():
-        for folder, inner, names in os.walk(place):
+        for folder, inner, names in os.walk(place, onerror=_unlisted):
             inner.sort()
             for name in sorted(name for name in names if name.startswith(".") and name.endswith(_SUFFIX)):
                 path = Path(folder, name[1 : -len(_SUFFIX)])
                 known = read_stamp(path, doubted=True)
                 if known is not None and known.derived and os.path.isfile(path):
                     yield path.relative_to(place).as_posix(), path, known
+
+
+def _unlisted(error: OSError) -> None:
+    """What cannot be listed is not empty: only a folder that is not there holds nothing."""
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise Unavailable(f"{error.filename} cannot be listed: {error.strerror or error}") from None
 
 
 def _beside(path: Path) -> Path:

@@ -10,21 +10,18 @@ import contextlib
 import os
 import urllib.parse
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from untwine.data.download import Failed, Stopped, discard, download, printable
+from untwine.data.download import Failed, Stopped, discard, download
 from untwine.data.made import derived
-from untwine.data.pictures import Broken
 from untwine.data.places import can_write, copies, held, places, settle, unwritten, writable
 from untwine.data.public import File
 from untwine.data.stamps import Stamp, algorithm, read_stamp, stamp_of, stamped, write_stamp
-from untwine.data.verify import Check, check, check_derived
-from untwine.errors import Unavailable, UntwineError
+from untwine.data.verify import Check, check, check_derived, unlike
+from untwine.errors import Unavailable
 
 __all__ = ["Check", "check", "check_derived", "derived", "fetch", "find", "folder", "places", "writable"]
-
-Fits = Callable[[Path], None]
 
 
 def folder() -> Path:
@@ -37,17 +34,17 @@ def find(file: File) -> Path | None:
     return next(iter(copies(file)), None)
 
 
-def fetch(file: File, hint: str = "", fits: Fits | None = None) -> Path:
+def fetch(file: File, hint: str = "") -> Path:
     """A verified file, downloaded if it is not here. `hint` ends the message where it cannot be had.
 
     A file is read once for its checksum, and again when its size or time have changed. One that is wrong is not
-    used; one that somebody put there is not removed either. `fits` raises an UntwineError for a file that does not
-    hold what it should: it is asked each time, and of what arrived before that is taken for the file.
+    used; one that somebody put there is not removed either. What the file itself says of its content (`file.fits`) is
+    asked each time, and of what arrived before that is taken for the file.
     """
     target = writable() / file.path
     wrong: dict[Path, str] = {}
     for path in copies(file):
-        why = _wrong(path, file, fits)
+        why = _wrong(path, file)
         if why is None:
             _warn(wrong)
             return path
@@ -70,19 +67,19 @@ def fetch(file: File, hint: str = "", fits: Fits | None = None) -> Path:
     _warn(wrong)
     with held(target, f"fetching {file.name}", lambda why: refused(f"{why}. It was not fetched from")):
         if not os.path.isfile(target):
-            _download(file, urls, target, hint, fits)
-        elif (why := _wrong(target, file, fits)) is not None:  # what another process fetched meanwhile
+            _download(file, urls, target, hint)
+        elif (why := _wrong(target, file)) is not None:  # what another process fetched meanwhile
             raise _in_the_way(file, target, why, hint)
     return target
 
 
-def _wrong(path: Path, file: File, fits: Fits | None) -> str | None:
+def _wrong(path: Path, file: File) -> str | None:
     """Why a file is not the one that it should be; None where it is."""
     known = read_stamp(path)
     seen = known if known and known.fits(path) and file.checksum in (None, known.checksum) else None
     try:
         now = seen or stamped(path, algorithm(file.checksum or (known and known.checksum)))
-        why = _unlike(path, now, file, fits)
+        why = unlike(path, now, file)
     except OSError as error:
         return f"cannot be read: {error.strerror or error}"
     if why is not None or seen is not None:
@@ -96,27 +93,13 @@ def _wrong(path: Path, file: File, fits: Fits | None) -> str | None:
     return None
 
 
-def _unlike(path: Path, now: Stamp, file: File, fits: Fits | None) -> str | None:
-    """In what a file with this stamp differs from the one that it should be."""
-    if file.checksum not in (None, now.checksum):
-        instead = "" if file.size in (None, now.size) else f" instead of {file.size:,}"
-        return f"has the checksum {now.checksum}, not {file.checksum} ({now.size:,} bytes{instead})"
-    try:
-        if fits is not None:
-            fits(path)
-    except UntwineError as error:
-        why = error.why if isinstance(error, Broken) else error
-        return f"does not hold what it should: {printable(why)}"
-    return None
-
-
-def _download(file: File, urls: tuple[str, ...], target: Path, hint: str, fits: Fits | None) -> None:
+def _download(file: File, urls: tuple[str, ...], target: Path, hint: str) -> None:
     """Fetch a file from the first address that gives it whole and right."""
     part = target.with_name(f"{target.name}.part")
     tried: dict[str, Failed | None] = dict.fromkeys(urls)
     for url in tried:
         try:
-            stamp = _arrived(url, file, part, fits)
+            stamp = _arrived(url, file, part)
             settle(part, target)
             write_stamp(target, stamp)
             with contextlib.suppress(OSError):
@@ -134,12 +117,12 @@ def _download(file: File, urls: tuple[str, ...], target: Path, hint: str, fits: 
     raise _missing(file, "is not here, and could not be fetched:", addresses, " ".join([*advice, hint]))
 
 
-def _arrived(url: str, file: File, part: Path, fits: Fits | None) -> Stamp:
+def _arrived(url: str, file: File, part: Path) -> Stamp:
     """Download a file and see whether it is right. What is wrong is discarded."""
     while True:
         continued = download(url, part, file.size, checked=file.checksum is not None)
         stamp = stamped(part, algorithm(file.checksum))
-        why = _unlike(part, stamp, file, fits)
+        why = unlike(part, stamp, file)
         if why is None:
             return stamp
         discard(part)

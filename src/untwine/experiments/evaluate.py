@@ -20,7 +20,7 @@ class Partly(UntwineError):
     """Some metrics failed; `found` has what the others gave, which is stored."""
 
     def __init__(self, found: list[dict[str, Any]], failures: Sequence[str]):
-        super().__init__("; ".join(failures))
+        super().__init__("\n".join(dict.fromkeys(failures)))
         self.found = found
 
 

@@ -37,7 +37,8 @@ class Request:
         name = self.metric.__name__
         said = str(error).replace(f" of metric {name!r}", "")
         rest = said.removeprefix(name)
-        return self.label + (rest if rest != said and rest[:1] in (":", " ") else f": {said}")
+        where = "" if self.radius is None or "interventions" in said else f", radius {self.radius:g}"
+        return self.label + where + (rest if rest != said and rest[:1] in (":", " ") else f": {said}")
 
 
 def requests(names: Sequence[str]) -> list[Request]:

@@ -44,8 +44,9 @@ class Encoder:
     (5, 64)
     """
 
-    def __init__(self, encode: Encode, dataset: Dataset, on_images: Callable[[int], Any] | None = None):
-        self.encode, self.dataset, self.on_images = encode, dataset, on_images
+    def __init__(self, encode: Encode, dataset: Dataset):
+        self.encode, self.dataset = encode, dataset
+        self.on_images: Callable[[int], Any] | None = None  # is told how many were encoded
         self._states, self._examples = _Kept(), _Kept()
         self._pack: bool | None = None
 

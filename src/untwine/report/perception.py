@@ -30,7 +30,10 @@ def factor_traversals(found: Mapping[str, tuple[ArrayLike, ArrayLike]], title: s
     (5, ['x', 'shape'])
     """
     if not found:
-        raise UntwineError("there is no walk along any factor to show")
+        raise UntwineError(
+            "no two examples differ in one factor alone, so no factor can be shown by itself; without factors, random "
+            "examples are shown"
+        )
     columns, numbers = [], []
     for values, images in found.values():
         columns.append(mosaic.plain(mosaic.tiles(as_array(images)[None], "images"), (0.0, 1.0))[0])
