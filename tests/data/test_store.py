@@ -1215,7 +1215,7 @@ def test_a_check_while_a_file_is_made_again_does_no_harm(data, monkeypatch):
 
 
 @pytest.mark.parametrize("name", [".", " . ", "./"])
-def test_a_relative_data_folder_means_the_same_after_a_change_of_folder(tmp_path, monkeypatch, name):
+def test_the_data_folder_is_absolute_and_not_blank(tmp_path, monkeypatch, name):
     (tmp_path / "other").mkdir()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("UNTWINE_DATA", name)
