@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from untwine.cli import UsageError, asked, flags, output
+from untwine.cli import UsageError, asked, flags, named, output
 from untwine.errors import UntwineError, unknown
 
 ABOUT = {
@@ -116,23 +116,13 @@ def _done_without(made: Any, files: tuple[Any, ...], given: Any) -> list[Any]:
 
 
 def _one(args: list[str], command: str, examples: str, fields: list[Any]) -> tuple[Any, Any]:
-    """The dataset function that comes first, and the flags after it: those of the command and its own."""
-    from untwine.data import datasets
+    """The dataset that comes first, and the flags after it."""
 
-    usage = f"usage: untwine data {command} NAME [OPTIONS]"
-    if not args or args[0].startswith("-"):
-        names = ", ".join(map(flags.hyphens, datasets.names()))
-        if {"-h", "--help"} & set(args):
-            print(f"{usage}\n\n{_about(command)}\n\nNAME is one of {names}.")
-            print(f"Its own options: untwine data {command} NAME --help")
-            raise SystemExit(0)
-        raise UsageError(f"which dataset? It comes first, and is one of {names}\n{usage}")
-    name, *rest = args
-    made = flags.find(datasets, name)
-    lines = "\n".join(f"  {line}" for line in examples.splitlines())
-    about = f"{flags.hyphens(made.__name__)}: {flags.description(made)}\n\n{_about(command)}\n\nexamples:\n{lines}"
-    fields = [*fields, flags.switch("json", flags.JSON), ("dataset", flags.arguments(made))]
-    return made, flags.parse(f"untwine data {command} {flags.hyphens(name)}", about, fields, rest)
+    def overview(usage: str) -> str:
+        more = f"Its own options: untwine data {command} DATASET --help"
+        return f"{usage}\n\n{_about(command)}\n\nDATASET is one of {named.listed()}.\n{more}"
+
+    return named.of_dataset(f"data {command}", args, _about(command), examples, lambda name: fields, overview)
 
 
 def _about(command: str) -> str:

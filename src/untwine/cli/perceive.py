@@ -7,9 +7,7 @@ import math
 import textwrap
 from typing import Any
 
-from untwine.cli import UsageError, asked, flags, output
-
-USAGE = "usage: untwine perceive DATASET [OPTIONS]"
+from untwine.cli import asked, flags, named, output
 
 # Lists of short lines: help joins the lines of a paragraph into a long one.
 ABOUT = """See which factors of a dataset a VAE would learn first, and which it could not put in order.
@@ -32,28 +30,14 @@ untwine perceive images --dataset.source my-pictures/"""
 
 
 def perceive(args: list[str]) -> None:
-    from untwine.data import datasets
     from untwine.experiments import perceive
 
-    if not args or args[0].startswith("-"):
-        if {"-h", "--help"} & set(args):
-            print(_overview(perceive.run))
-            return
-        names = ", ".join(map(flags.hyphens, datasets.names()))
-        raise UsageError(f"which dataset? It comes first, and is one of {names}\n{USAGE}")
-    name, *rest = args
-    try:
-        made = flags.find(datasets, name)
-    except UsageError as error:
-        raise UsageError(f"{error}\n{USAGE}") from None
-    fields = [
-        ("perceive", flags.arguments(perceive.run, prefix=False, shown={"out": _out(flags.hyphens(name))})),
-        flags.switch("json", flags.JSON),
-        ("dataset", flags.arguments(made)),
-    ]
-    examples = "\n".join(f"  {line}" for line in EXAMPLES.splitlines())
-    about = f"{flags.hyphens(made.__name__)}: {flags.summary(made)}\n\n{ABOUT}\n\nexamples:\n{examples}"
-    given = flags.parse(f"untwine perceive {flags.hyphens(name)}", about, fields, rest)
+    def fields(name: str) -> list[Any]:
+        return [("perceive", flags.arguments(perceive.run, prefix=False, shown={"out": _out(name)}))]
+
+    made, given = named.of_dataset(
+        "perceive", args, ABOUT, EXAMPLES, fields, lambda usage: _overview(usage, perceive.run)
+    )
     chosen = flags.values(given.perceive)
     with asked():
         dataset = made(**flags.values(given.dataset))
@@ -71,7 +55,7 @@ def _out(name: str) -> str:
     return f"perceived/{name}, with the arguments and the likelihood that are not as ever"
 
 
-def _overview(run: Any) -> str:
+def _overview(usage: str, run: Any) -> str:
     """Help without a dataset."""
     from untwine.data import datasets
 
@@ -84,7 +68,7 @@ def _overview(run: Any) -> str:
     }
     return "\n".join(
         [
-            USAGE,
+            usage,
             "",
             ABOUT,
             "",
@@ -95,7 +79,7 @@ def _overview(run: Any) -> str:
             *(_lines(option, what, 14) for option, what in (said | {"--json": flags.JSON}).items()),
             "",
             "examples:",
-            *(f"  {line}" for line in EXAMPLES.splitlines()),
+            named.indented(EXAMPLES),
         ]
     )
 
