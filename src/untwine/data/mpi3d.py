@@ -7,6 +7,7 @@ import math
 import numpy as np
 from jaxtyping import Int64, UInt8
 
+from untwine.checks import whole
 from untwine.data import npz, store
 from untwine.data.factors import FactorSpace
 from untwine.data.pictures import gathered, mapped, save
@@ -105,6 +106,7 @@ def mpi3d_multi(variant: str = "real", examples: int = 500_000, seed: int = 0) -
     >>> MULTI.factors.names[:3], MULTI.factors.states == 40**8
     (('horizontal1', 'vertical1', 'horizontal2'), True)
     """
+    whole("examples of mpi3d_multi", examples, 1)  # before anything is fetched
     return Tiled(Fixed(mpi3d(variant), HELD), rows=2, columns=2, stride=2, examples=examples, seed=seed)
 
 
