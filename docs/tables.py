@@ -41,12 +41,12 @@ def arguments(function: Callable[..., Any], leave_out: Iterable[str] = ()) -> st
 def origin(name: str) -> str:
     """Where a dataset's pictures come from, and their licence."""
     public = public_of(datasets[name])
-    parameters = inspect.signature(datasets[name]).parameters
-    if any(one.default is one.empty for one in parameters.values()):
+    needed, given = datasets.arguments(name)
+    if needed:
         return "yours"
     if public is None:
         return "drawn"
-    return f"public files; licence: {public.licence}" + ("; or drawn" if "rendered" in parameters else "")
+    return f"public files; licence: {public.licence}" + ("; or drawn" if "rendered" in given else "")
 
 
 def settings(term: uw.Term) -> str:

@@ -61,6 +61,12 @@ class Registry:
         refuse_unknown(f"argument of {self.kind} {name!r}:", arguments, parameters)
         return parameters
 
+    def arguments(self, name: str) -> tuple[list[str], dict[str, Any]]:
+        """The arguments that an entry needs, and the defaults of the others."""
+        parameters = inspect.signature(self[name]).parameters
+        needed = [key for key, one in parameters.items() if one.default is one.empty]
+        return needed, {key: one.default for key, one in parameters.items() if key not in needed}
+
     def spec(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """An entry with all its arguments as JSON: `{"name": ..., **arguments}`."""
         whole = self.complete(name, arguments)
@@ -69,7 +75,7 @@ class Registry:
     def complete(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments with every default filled in; whole numbers become floats where the default is one."""
         parameters = self._parameters(name, arguments)
-        missing = [k for k, p in parameters.items() if p.default is p.empty and k not in arguments]
+        missing = [k for k in self.arguments(name)[0] if k not in arguments]
         if missing:
             raise UntwineError(f"{self.kind} {name!r} needs {', '.join(missing)}")
         for key, value in arguments.items():

@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from untwine.data import download, places, stamps, store
+from untwine import files
+from untwine.data import download, stamps, store
 from untwine.data.pictures import broken
 from untwine.data.public import File
 from untwine.errors import Unavailable, UntwineError
@@ -1192,7 +1193,7 @@ def test_a_check_while_a_file_is_made_again_does_no_harm(data, monkeypatch):
 
     def checking(new: Path, target: Path) -> None:
         states.extend(one.state for one in store.check_derived())
-        places.settle(new, target)
+        files.settle(new, target)
 
     with monkeypatch.context() as patch:
         patch.setattr(made, "settle", checking)

@@ -60,7 +60,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
     def full(_: int) -> None:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(checkpoint.os, "fsync", full)
+    monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OSError, match="no space"):
         checkpoint.write_json(file, {"a": 2})
     assert file.read_text() == '{\n "a": 1\n}\n'

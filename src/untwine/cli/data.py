@@ -169,11 +169,7 @@ def _show(args: list[str]) -> None:
     fields = [("show", flags.arguments(show.run, prefix=False, shown=shown, leave_out=("dataset",)))]
     examples = "untwine data show xy-squares\nuntwine data show dsprites --dataset.rendered true --steps 10"
     made, given = _one(args, "show", examples, fields)
-    chosen = flags.values(given.show)
-    with asked():
-        dataset = made(**flags.values(given.dataset))
-        show.check(dataset, **chosen)
-    found = show.run(dataset, **chosen)
+    dataset, found = named.carried_out(show, made, given, flags.values(given.show))
     if given.json:
         output.as_json({"dataset": dataset.spec, **found})
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from untwine.cli import UsageError, flags
+from untwine.cli import UsageError, asked, flags
 
 
 def of_dataset(
@@ -37,6 +37,14 @@ def of_dataset(
     whole = f"{name}: {flags.summary(made)}\n\n{about}\n\nexamples:\n{indented(examples)}"
     every = [*fields(name), flags.switch("json", flags.JSON), ("dataset", flags.arguments(made))]
     return made, flags.parse(f"untwine {command} {name}", whole, every, rest)
+
+
+def carried_out(work: Any, made: Callable[..., Any], given: Any, chosen: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The dataset, and what a module's `run` finds of it, unless its `check` refuses what was asked for."""
+    with asked():
+        dataset = made(**flags.values(given.dataset))
+        work.check(dataset, **chosen)
+    return dataset, work.run(dataset, **chosen)
 
 
 def listed() -> str:

@@ -7,7 +7,7 @@ import math
 import textwrap
 from typing import Any
 
-from untwine.cli import asked, flags, named, output
+from untwine.cli import flags, named, output
 
 # Lists of short lines: help joins the lines of a paragraph into a long one.
 ABOUT = """See which factors of a dataset a VAE would learn first, and which it could not put in order.
@@ -38,11 +38,7 @@ def perceive(args: list[str]) -> None:
     made, given = named.of_dataset(
         "perceive", args, ABOUT, EXAMPLES, fields, lambda usage: _overview(usage, perceive.run)
     )
-    chosen = flags.values(given.perceive)
-    with asked():
-        dataset = made(**flags.values(given.dataset))
-        perceive.check(dataset, **chosen)
-    found = perceive.run(dataset, **chosen)
+    _, found = named.carried_out(perceive, made, given, flags.values(given.perceive))
     if given.json:
         importance = found["importance"].to_json()
         output.as_json({"out": str(found["out"]), "files": found["files"], **importance})

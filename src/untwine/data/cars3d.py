@@ -16,10 +16,10 @@ from jaxtyping import UInt8
 from untwine.checks import whole
 from untwine.data import store
 from untwine.data.factors import FactorSpace
-from untwine.data.pictures import broken, gathered, mapped, resized, save
+from untwine.data.pictures import broken, gathered, resized
 from untwine.data.public import File, Public
 from untwine.data.specs import dataset
-from untwine.data.tabled import Tabled
+from untwine.data.tabled import Tabled, kept
 from untwine.progress import track
 
 SPACE = FactorSpace(("elevation", "azimuth", "object"), (4, 24, 183), ("ordered", "cyclic", "categorical"))
@@ -56,13 +56,9 @@ def cars3d(size: int = 64) -> Tabled:
     whole("size of cars3d", size, 1)
     shape = (3, size, size)
     pixels = (SPACE.states, *shape)
-    made = store.derived(
-        f"cars3d/cars3d-{size}-1.npy",
-        lambda path: save(path, pixels, _by_state(store.fetch(FILES[0]), size)),
-        "reading Cars3D",
-        int(np.prod(pixels, dtype=np.int64)),
+    table = kept(
+        f"cars3d/cars3d-{size}-1.npy", pixels, lambda: _by_state(store.fetch(FILES[0]), size), "reading Cars3D"
     )
-    table = mapped(made, pixels)
     return Tabled(SPACE, shape, partial(gathered, table))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from typing import Any
 
@@ -26,9 +25,7 @@ def describe(name: str) -> dict[str, Any]:
     ('drawn', 500000, 64, 2048000000)
     """
     function, public = datasets[name], public_of(datasets[name])
-    parameters = inspect.signature(function).parameters
-    needed = [key for key, one in parameters.items() if one.default is one.empty]
-    given = {key: one.default for key, one in parameters.items() if key not in needed}
+    needed, given = datasets.arguments(name)
     about: dict[str, Any] = {"name": function.__name__, "needs": needed, "arguments": given}
     if needed:
         return about | {"state": YOURS}

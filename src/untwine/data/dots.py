@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Int64, UInt8
 from numpy.lib.stride_tricks import sliding_window_view
 
-from untwine.data.dataset import Dataset
 from untwine.data.factors import FactorSpace
 from untwine.data.specs import dataset
+from untwine.data.tabled import Sampled
 from untwine.errors import UntwineError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def three_dots(
     return Dots(size, dots, positions, radius, examples, seed)
 
 
-class Dots(Dataset):
+class Dots(Sampled):
     """Draws dots by laying precomputed patches, and counts subpixels only where two edges meet.
 
     Everything is decided in whole numbers (lengths in units of 1 / (2 * 10 * (positions - 1)) pixel), so
@@ -81,8 +81,8 @@ class Dots(Dataset):
     def __init__(self, size: int, dots: int, positions: int, radius: float, examples: int, seed: int) -> None:
         names = tuple(f"{axis}{dot + 1}" for dot in range(dots) for axis in "xy")
         space = FactorSpace(names, (positions,) * len(names), ("ordered",) * len(names))
-        super().__init__((1, size, size), examples, space)
-        self._size, self._dots, self._positions, self._seed = size, dots, positions, seed
+        super().__init__((1, size, size), examples, space, seed)
+        self._size, self._dots, self._positions = size, dots, positions
         # The decimal that the user wrote, not its binary neighbour, decides ties.
         reach = Fraction(repr(radius)) * size
         self._limit = math.floor((reach * 2 * _FINE * (positions - 1)) ** 2)
@@ -91,17 +91,6 @@ class Dots(Dataset):
         centres = [Fraction(position * size, positions - 1) for position in range(positions)]
         self._first = np.array([math.floor(centre - reach) for centre in centres])
         self._tables: dict[device, tuple[Tensor, ...]] = {}
-
-    @cached_property
-    def _states(self) -> Int64[np.ndarray, "n k"]:
-        assert self.factors is not None
-        return self.factors.sample(len(self), self._seed)
-
-    def _factors_of(self, indices: Int64[np.ndarray, " n"]) -> Int64[np.ndarray, "n k"]:
-        return self._states[indices]
-
-    def _batch(self, indices: Int64[np.ndarray, " n"]) -> UInt8[np.ndarray, "n 1 size size"]:
-        return self._observe(self._states[indices])
 
     # --- tables ---------------------------------------------------------------------------------------
 

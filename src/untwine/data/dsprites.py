@@ -11,10 +11,10 @@ import numpy as np
 from jaxtyping import Int64, UInt8
 
 from untwine.data import npz, sprites, store
-from untwine.data.pictures import broken, gathered, mapped, save
+from untwine.data.pictures import broken, gathered
 from untwine.data.public import File, Public
 from untwine.data.specs import dataset
-from untwine.data.tabled import Tabled
+from untwine.data.tabled import Tabled, kept
 from untwine.progress import track
 
 SPACE = sprites.SPACE  # the file has one factor more: its colour is always white
@@ -72,8 +72,7 @@ def dsprites(rendered: bool = False) -> Tabled:
     else:
         space, path, what, parts, hint = SPACE, "dsprites/packed-1.npy", f"packing {_NAME}", _packed, HINT
     shape = (space.states, _BYTES)
-    made = store.derived(path, lambda new: save(new, shape, parts()), what, math.prod(shape), hint)
-    return Tabled(space, (1, SIDE, SIDE), partial(_rows, mapped(made, shape)))
+    return Tabled(space, (1, SIDE, SIDE), partial(_rows, kept(path, shape, parts, what, hint)))
 
 
 def _rows(table: UInt8[np.ndarray, "states bytes"], numbers: Int64[np.ndarray, " n"]) -> UInt8[np.ndarray, "n 1 h w"]:

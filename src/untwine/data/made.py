@@ -8,9 +8,10 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-from untwine.data.places import ROOM, YOURS, can_write, held, lacking, places, settle, unwritten, writable
+from untwine.data.places import ROOM, YOURS, can_write, held, lacking, places, unwritten, writable
 from untwine.data.stamps import Stamp, algorithm, read_stamp, stamped, write_stamp
 from untwine.errors import Unavailable
+from untwine.files import settle
 
 
 def derived(path: str, make: Callable[[Path], None], what: str, size: int | None = None, hint: str = "") -> Path:

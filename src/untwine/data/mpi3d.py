@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from jaxtyping import Int64, UInt8
 
 from untwine.checks import whole
 from untwine.data import npz, store
 from untwine.data.factors import FactorSpace
-from untwine.data.pictures import gathered, mapped, save
+from untwine.data.pictures import gathered
 from untwine.data.public import File, Public
 from untwine.data.specs import dataset
-from untwine.data.tabled import Tabled
+from untwine.data.tabled import Tabled, kept
 from untwine.data.tiled import Fixed, Tiled, tiled_space
 from untwine.errors import unknown
 
@@ -124,10 +122,5 @@ def _table(file: File, variant: str) -> UInt8[np.ndarray, "states h w 3"]:
         inside = npz.in_place(store.fetch(file), "images", _shape())
         if inside is not None:
             return inside
-    made = store.derived(
-        unpacked,
-        lambda path: save(path, _shape(), npz.pixels(store.fetch(file), "images", _shape(), _AT_ONCE)),
-        f"unpacking {file.name}",
-        math.prod(_shape()),
-    )
-    return mapped(made, _shape())
+    parts = lambda: npz.pixels(store.fetch(file), "images", _shape(), _AT_ONCE)
+    return kept(unpacked, _shape(), parts, f"unpacking {file.name}")

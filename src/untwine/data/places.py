@@ -92,19 +92,6 @@ def unwritten(error: OSError, folder: Path) -> tuple[str, str]:
     return (f"{why}: {error.filename}" if error.filename else why), YOURS
 
 
-def settle(new: Path, target: Path) -> None:
-    """Put a finished file in its place, where it is found whole or not at all, also after a power failure."""
-    with new.open("rb+") as file:
-        os.fsync(file.fileno())
-    new.replace(target)
-    with contextlib.suppress(OSError):  # not every system opens folders
-        folder = os.open(target.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
 @contextlib.contextmanager
 def held(target: Path, doing: str, refused: Callable[[str], Unavailable]) -> Iterator[None]:
     """Hold what is about to be written, so that one process does it and others wait for it.

@@ -14,10 +14,10 @@ from jaxtyping import Float64, Int64, UInt8, UInt16
 
 from untwine.data import room, store
 from untwine.data.factors import FactorSpace
-from untwine.data.pictures import broken, gathered, mapped, save
+from untwine.data.pictures import broken, gathered
 from untwine.data.public import File, Public
 from untwine.data.specs import dataset
-from untwine.data.tabled import Rows, Tabled
+from untwine.data.tabled import Rows, Tabled, kept
 from untwine.progress import counter
 
 if TYPE_CHECKING:
@@ -80,14 +80,10 @@ def shapes3d(rendered: bool = False) -> Tabled:
 
 def _table(space: FactorSpace) -> Rows:
     shape = (space.states, *SHAPE)
-    made = store.derived(
-        "shapes3d/images-1.npy",
-        lambda path: save(path, shape, _unpacked(store.fetch(FILES[0], HINT), space)),
-        f"unpacking {FILES[0].name}",
-        math.prod(shape),
-        HINT,
-    )
-    return functools.partial(gathered, mapped(made, shape))
+    name = FILES[0].name
+    parts = lambda: _unpacked(store.fetch(FILES[0], HINT), space)
+    table = kept("shapes3d/images-1.npy", shape, parts, f"unpacking {name}", HINT)
+    return functools.partial(gathered, table)
 
 
 def _unpacked(path: Path, space: FactorSpace) -> Iterator[np.ndarray]:
@@ -146,16 +142,14 @@ def _drawn(space: FactorSpace) -> Rows:
     *hues, scales, shapes, turns = space.sizes
     views = scales * shapes * turns
 
-    def make(path: Path) -> None:
+    def views_once() -> list[np.ndarray]:
         sizes, angles = np.linspace(*SCALES, scales).tolist(), np.linspace(*TURNS, turns).tolist()
-        weights = room.cast(sizes, room.SHAPES[:shapes], angles)
-        save(path, weights.shape, [weights])
+        return [room.cast(sizes, room.SHAPES[:shapes], angles)]
 
     @functools.cache
     def painter() -> Painter:
         shape = (views, len(room.MATERIALS), *SHAPE[1:])
-        made = store.derived("shapes3d/rendered-1.npy", make, "drawing 3D Shapes", math.prod(shape))
-        return Painter(mapped(made, shape), hues)
+        return Painter(kept("shapes3d/rendered-1.npy", shape, views_once, "drawing 3D Shapes"), hues)
 
     def rows(numbers: Int64[np.ndarray, " n"]) -> UInt8[np.ndarray, "n 3 h w"]:
         return painter()(numbers % views, space.factors(numbers)[:, : len(hues)])

@@ -17,10 +17,10 @@ from jaxtyping import Int64, Shaped, UInt8
 from untwine.checks import whole
 from untwine.data import store
 from untwine.data.factors import FactorSpace
-from untwine.data.pictures import broken, gathered, mapped, resized, save
+from untwine.data.pictures import broken, gathered, resized
 from untwine.data.public import File, Public
 from untwine.data.specs import dataset
-from untwine.data.tabled import Tabled
+from untwine.data.tabled import Tabled, kept
 from untwine.errors import unknown
 from untwine.progress import counter
 
@@ -91,13 +91,8 @@ def smallnorb(split: str = "train", camera: int = 0, size: int = 64) -> Tabled:
     space = _space(splits)
     shape = (1, size, size)
     pixels = (space.states, *shape)
-    made = store.derived(
-        f"smallnorb/{split}-{camera}-{size}-1.npy",
-        lambda path: save(path, pixels, [_table(splits, camera, size)]),
-        "reading SmallNORB",
-        math.prod(pixels),
-    )
-    table = mapped(made, pixels)
+    path = f"smallnorb/{split}-{camera}-{size}-1.npy"
+    table = kept(path, pixels, lambda: [_table(splits, camera, size)], "reading SmallNORB")
     return Tabled(space, shape, partial(gathered, table))
 
 

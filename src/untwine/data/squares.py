@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Int64, UInt8
 
-from untwine.data.dataset import Dataset
 from untwine.data.factors import FactorSpace
 from untwine.data.specs import dataset
+from untwine.data.tabled import Whole
 from untwine.errors import UntwineError
 
 if TYPE_CHECKING:
@@ -61,26 +61,19 @@ def xy_squares(spacing: int = 8, size: int = 64, square: int = 8, positions: int
     return Squares(spacing, size, square, positions)
 
 
-class Squares(Dataset):
+class Squares(Whole):
     """A square is where a row of pixels and a column of pixels meet: drawing is one `&`, in NumPy as in torch."""
 
     def __init__(self, spacing: int, size: int, square: int, positions: int) -> None:
         names = tuple(f"{axis}_{colour}" for colour in _COLOURS for axis in "xy")
         space = FactorSpace(names, (positions,) * len(names), ("ordered",) * len(names))
-        super().__init__((len(_COLOURS), size, size), space.states, space)
+        super().__init__((len(_COLOURS), size, size), space)
         offset = (size - (positions - 1) * spacing - square) // 2
         first = offset + spacing * np.arange(positions)[:, None]
         pixels = np.arange(size)
         inside = (pixels >= first) & (pixels < first + square)
         # [positions, size]: 255 where a square at this place lies along one axis.
         self._stripes = np.where(inside, 255, 0).astype(np.uint8)
-
-    def _factors_of(self, indices: Int64[np.ndarray, " n"]) -> Int64[np.ndarray, "n k"]:
-        assert self.factors is not None
-        return self.factors.factors(indices)
-
-    def _batch(self, indices: Int64[np.ndarray, " n"]) -> UInt8[np.ndarray, "n 3 size size"]:
-        return self._observe(self._factors_of(indices))
 
     def _observe(self, factors: Int64[np.ndarray, "n k"]) -> UInt8[np.ndarray, "n 3 size size"]:
         x, y = self._stripes[factors[:, 0::2]], self._stripes[factors[:, 1::2]]

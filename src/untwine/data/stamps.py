@@ -13,6 +13,7 @@ from pathlib import Path
 
 from untwine.data.places import can_write, places
 from untwine.errors import Unavailable
+from untwine.files import write
 from untwine.progress import counter
 
 LARGE = 100_000_000  # bytes that take so long to read that a bar is shown
@@ -97,16 +98,11 @@ def write_stamp(path: Path, stamp: Stamp) -> None:
     For one that was made here that is not enough, as it would be made again each time: then the error is raised.
     """
     target = stamp_of(path)
-    new = target.with_name(f"{target.name}.{os.getpid()}")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        new.write_text(json.dumps(asdict(stamp)))
-        new.replace(target)
+        write(target, json.dumps(asdict(stamp)).encode())
         _seen.pop(path.absolute(), None)
     except OSError:
         _seen[path.absolute()] = stamp
-        with contextlib.suppress(OSError):
-            new.unlink()
         if stamp.derived:
             raise
     else:

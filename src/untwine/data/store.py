@@ -15,11 +15,12 @@ from pathlib import Path
 
 from untwine.data.download import Failed, Stopped, discard, download
 from untwine.data.made import derived
-from untwine.data.places import can_write, copies, held, places, settle, unwritten, writable
+from untwine.data.places import can_write, copies, held, places, unwritten, writable
 from untwine.data.public import File
 from untwine.data.stamps import Stamp, algorithm, read_stamp, stamp_of, stamped, write_stamp
 from untwine.data.verify import Check, check, check_derived, unlike
 from untwine.errors import Unavailable
+from untwine.files import settle
 
 __all__ = ["Check", "check", "check_derived", "derived", "fetch", "find", "folder", "places", "writable"]
 

@@ -16,6 +16,7 @@ from untwine.checks import whole
 from untwine.data.dataset import Dataset
 from untwine.data.factors import FactorSpace
 from untwine.data.specs import build, complete, dataset, datasets
+from untwine.data.tabled import Sampled, Whole
 from untwine.errors import UntwineError
 
 _FEW = 2**26  # bytes: if all tiles that there can be take no more, they are kept
@@ -91,45 +92,34 @@ def tiled_space(space: FactorSpace, tiles: int) -> FactorSpace:
     return FactorSpace(names, space.sizes * tiles, space.kinds * tiles)
 
 
-class Tiled(Dataset):
+class Tiled(Sampled):
     """Tiles cut from the pictures of another dataset. Where few different ones exist, all are kept in memory."""
 
     def __init__(self, inner: Dataset, rows: int, columns: int, stride: int, examples: int, seed: int) -> None:
         for name, value in (("rows", rows), ("columns", columns), ("stride", stride), ("examples", examples)):
             whole(f"tiled: {name}", value, 1)
-        self._space = _every_state(inner, "be tiled")
+        own = _every_state(inner, "be tiled")
         if len(inner.shape) != 3:
             raise UntwineError(f"{_called(inner)} has vectors {list(inner.shape)}; only images can be tiled")
         channels, height, width = inner.shape
         self._tile = (channels, -(-height // stride), -(-width // stride))
         shape = (channels, rows * self._tile[1], columns * self._tile[2])
-        super().__init__(shape, examples, tiled_space(self._space, rows * columns))
-        self._inner, self._grid, self._stride, self._seed = inner, (rows, columns), stride, seed
-        self._few = self._space.states * math.prod(self._tile) <= _FEW
+        super().__init__(shape, examples, tiled_space(own, rows * columns), seed)
+        self._inner, self._own, self._grid, self._stride = inner, own, (rows, columns), stride
+        self._few = own.states * math.prod(self._tile) <= _FEW
 
     @property
     def content(self) -> str | None:
         return self._inner.content
 
     @functools.cached_property
-    def _states(self) -> Int64[np.ndarray, "n k"]:
-        assert self.factors is not None
-        return self.factors.sample(len(self), self._seed)
-
-    @functools.cached_property
     def _table(self) -> UInt8[np.ndarray, "states c h w"]:
         """Every tile that there can be."""
-        return self._cut(self._space.factors(np.arange(self._space.states)))
-
-    def _factors_of(self, indices: Int64[np.ndarray, " n"]) -> Int64[np.ndarray, "n k"]:
-        return self._states[indices]
-
-    def _batch(self, indices: Int64[np.ndarray, " n"]) -> UInt8[np.ndarray, "n c height width"]:
-        return self._observe(self._states[indices])
+        return self._cut(self._own.factors(np.arange(self._own.states)))
 
     def _observe(self, factors: Int64[np.ndarray, "n k"]) -> UInt8[np.ndarray, "n c height width"]:
-        states = factors.reshape(-1, len(self._space))
-        tiles = self._table[self._space.index(states)] if self._few else self._cut(states)
+        states = factors.reshape(-1, len(self._own))
+        tiles = self._table[self._own.index(states)] if self._few else self._cut(states)
         # From [n, row, column, channel, y, x] to [n, channel, row, y, column, x].
         apart = tiles.reshape(len(factors), *self._grid, *self._tile)
         return np.ascontiguousarray(apart.transpose(0, 3, 1, 4, 2, 5)).reshape(len(factors), *self.shape)
@@ -143,7 +133,7 @@ class Tiled(Dataset):
         return tiles
 
 
-class Fixed(Dataset):
+class Fixed(Whole):
     """Another dataset with some of its factors held at a value. Its examples are all states that are left, each once.
 
     >>> from untwine.data.squares import xy_squares
@@ -169,19 +159,12 @@ class Fixed(Dataset):
             raise UntwineError(
                 f"{left.states} states of {_called(inner)} are left, too many to number; hold more factors"
             )
-        super().__init__(inner.shape, left.states, left)
+        super().__init__(inner.shape, left)
         self._inner = inner
 
     @property
     def content(self) -> str | None:
         return self._inner.content
-
-    def _factors_of(self, indices: Int64[np.ndarray, " n"]) -> Int64[np.ndarray, "n k"]:
-        assert self.factors is not None
-        return self.factors.factors(indices)
-
-    def _batch(self, indices: Int64[np.ndarray, " n"]) -> Shaped[np.ndarray, "n ..."]:
-        return self._observe(self._factors_of(indices))
 
     def _observe(self, factors: Int64[np.ndarray, "n k"]) -> Shaped[np.ndarray, "n ..."]:
         states = np.repeat(self._state, len(factors), axis=0)

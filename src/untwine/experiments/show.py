@@ -60,9 +60,9 @@ def check(dataset: Dataset, steps: int, seed: int, out: str | Path | None) -> No
 
 
 def _examples(dataset: Dataset, steps: int, seed: int) -> np.ndarray:
-    from untwine.streams import np_uniform
+    from untwine.metrics.designs import among
 
-    order = np.argsort(np_uniform(seed, "shown examples", len(dataset)), kind="stable")
-    across = min(steps, len(order))
-    down = min(steps, len(order) // across)
-    return dataset.batch(order[: down * across]).reshape(down, across, *dataset.shape)
+    chosen = among(len(dataset), steps * steps, seed, purpose="shown examples")
+    across = min(steps, len(chosen))
+    down = len(chosen) // across
+    return dataset.batch(chosen[: down * across]).reshape(down, across, *dataset.shape)

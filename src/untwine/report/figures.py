@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from untwine import files
 from untwine.analysis import aggregate, encodings
 from untwine.checks import as_array
 from untwine.errors import UntwineError, unknown
@@ -44,18 +45,10 @@ def save(figure: Figure, path: str | Path | BufferedIOBase, dpi: int = 160) -> N
     drawn = io.BytesIO()
     with matplotlib.rc_context({"svg.hashsalt": "untwine"}):
         figure.savefig(drawn, format=kind, dpi=dpi, bbox_inches="tight", pad_inches=0.05, metadata=undated)
-    if not isinstance(path, str | Path):
+    if isinstance(path, str | Path):
+        files.write(Path(path), drawn.getvalue())
+    else:
         path.write(drawn.getvalue())
-        return
-    # Whole or not at all: a picture that was there stays where a new one cannot be written.
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    new = target.with_name(f".{target.name}.part")
-    try:
-        new.write_bytes(drawn.getvalue())
-        new.replace(target)
-    finally:
-        new.unlink(missing_ok=True)
 
 
 def kind_of(path: str | Path) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import re
 import warnings
 from pathlib import Path
@@ -15,28 +14,15 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
+from untwine import files
+
 _NAME = re.compile(r"step-(\d{9})\.json$")
 KEEP = 2
 
 
 def write(path: Path, content: bytes) -> str:
-    """Write a file under a temporary name, flush it, rename it. Returns its sha256."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    with contextlib.suppress(OSError):  # the rename itself must reach the disk too, where folders can be opened
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+    """Write a file, which is there whole or not at all. Returns its sha256."""
+    files.write(path, content)
     return hashlib.sha256(content).hexdigest()
 
 
