@@ -112,6 +112,8 @@ def jacobian_vae(power: int) -> Callable[..., Tensor]:
         if rest.get("columns"):
             chosen = plain.batch.noise["jacobian/columns"].argsort(1)[:, : rest["columns"]]
             norms = norms.gather(1, chosen) * LATENTS / rest["columns"]
+        if rest.get("images"):  # of four: the second, or the first and third
+            norms = norms[{0.25: [1, 1, 1, 1], 0.5: [0, 0, 2, 2]}[rest["images"]]]
         return elbo(plain, ramped(beta, anneal)) + ramped(gamma, anneal) * norms.sum() / BATCH
 
     return loss
@@ -294,11 +296,14 @@ TABLE: dict[str, list[tuple[Callable[..., Tensor], dict[str, Any]]]] = {
         (jacobian_vae(1), {"gamma": 3.0, "anneal": 5, "columns": 2}),
         (jacobian_vae(1), {"gamma": 3.0, "anneal": 5, "through": "decoder"}),
         (jacobian_vae(1), {"gamma": 3.0, "anneal": 5, "estimator": "finite"}),
+        (jacobian_vae(1), {"gamma": 3.0, "anneal": 5, "columns": 1, "images": 0.25}),
+        (jacobian_vae(1), {"gamma": 3.0, "anneal": 5, "through": "decoder", "images": 0.5}),
     ],
     "jl2_vae": [
         (jacobian_vae(2), {}),
         (jacobian_vae(2), {"beta": 2.0, "gamma": 3.0, "anneal": 0}),
         (jacobian_vae(2), {"gamma": 3.0, "anneal": 5, "columns": 1}),
+        (jacobian_vae(2), {"gamma": 3.0, "anneal": 5, "estimator": "finite", "images": 0.5}),
     ],
 }
 CASES = [pytest.param(name, *case, id=f"{name}{i}") for name in TABLE for i, case in enumerate(TABLE[name])]

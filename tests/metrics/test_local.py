@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -201,6 +202,32 @@ def test_many_images_are_observed_in_parts(monkeypatch):
     states = data.factors.factors(np.arange(95))
     assert np.array_equal(Encoder(encode, data)(states), states.astype(np.float32))
     assert max(calls) <= 10 and sum(calls) == 95
+
+
+class OnDevice:
+    """A model that says where it is, and sees tensors of pixels or arrays alike."""
+
+    def __init__(self, kind: str):
+        self.device, self.seen = SimpleNamespace(type=kind), []
+
+    def encode(self, x):
+        self.seen.append(type(x))
+        return np.asarray(x).reshape(len(x), -1)[:, ::97].astype(np.float32)
+
+
+def test_states_are_drawn_on_the_device_of_the_model(monkeypatch):
+    """Where a dataset can draw there: the same codes, and no array in between."""
+    data = uw.datasets.three_dots(size=16, examples=10)
+    monkeypatch.setattr(torch.Tensor, "to", lambda self, device: self)  # there is no such device here
+    states = data.factors.sample(50, seed=0)
+    found = {kind: OnDevice(kind) for kind in ("cpu", "cuda")}
+    codes = {kind: Encoder(model.encode, data)(states) for kind, model in found.items()}
+    assert np.array_equal(codes["cpu"], codes["cuda"])
+    assert found["cpu"].seen == [np.ndarray] and found["cuda"].seen == [torch.Tensor]
+    plain = OnDevice("cuda")
+    square = uw.datasets.synthetic_linear(ratio=1.0)  # which cannot
+    Encoder(plain.encode, square)(square.factors.sample(5, seed=0))
+    assert plain.seen == [np.ndarray]
 
 
 def test_an_ensemble_is_scored_by_its_encode():

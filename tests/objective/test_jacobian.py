@@ -17,6 +17,7 @@ from untwine.model.layers import Linear
 from untwine.model.networks import Network
 from untwine.model.vae import VAE, create
 from untwine.objective.core import Penalty, at_step, evaluate
+from untwine.objective.jacobian import _spread
 from untwine.objective.penalties import (
     deterministic_reconstruction,
     flatness,
@@ -25,7 +26,7 @@ from untwine.objective.penalties import (
     orthogonality,
     stochastic_reconstruction,
 )
-from untwine.parts import each
+from untwine.parts import each, from_json, structure, to_json
 
 INFO = Info(latents=4, shape=(6,))
 
@@ -142,6 +143,74 @@ def test_sampled_columns_are_d_over_k_times_the_chosen():
     assert value.item() == pytest.approx((norms[0, 1] + norms[0, 3] + norms[1, 2] + norms[1, 0]).item() * (4 / 2) / 2)
 
 
+# --- sampled images ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("through", ["both", "decoder"])
+@pytest.mark.parametrize("columns", [None, 2])
+@pytest.mark.parametrize("estimator", ["exact", "finite"])
+@pytest.mark.parametrize("images", [0.2, 0.5, 0.75])
+def test_sampled_images_are_unbiased(images, estimator, columns, through):
+    """Over all orders of a batch of four, the mean of the estimates is the value on all images; of gradients too."""
+    vae, (x, eps) = model(), batch(4)
+    uniforms = torch.rand(4, 4, generator=torch.Generator().manual_seed(1)).double()
+    penalty = jacobian(1, estimator, columns, through, images=images)
+    whole_noise = {} if columns is None else {"columns": uniforms}
+    expected = term(vae, jacobian(1, estimator, columns, through), x, eps, **whole_noise)
+    values = []
+    for order in map(list, itertools.permutations(range(4))):
+        noise = {} if columns is None else {"columns": uniforms[order]}
+        values.append(term(vae, penalty, x[order], eps[order], **noise))
+    assert max(values) - min(values) > 0.01 * expected  # one of them alone is something else
+    value = torch.stack(values).mean()
+    assert torch.allclose(value, expected)
+    for ours, theirs in zip(gradients(vae, value), gradients(vae, expected), strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-10)
+
+
+@pytest.mark.parametrize("p", [1, 2])
+def test_sampled_images_and_their_gradient_by_brute_force(p):
+    """Of nine images a third: the mean over the second, fifth and eighth; one column of four in each."""
+    vae, (x, eps) = model(), batch(9)
+    uniforms = torch.rand(9, 4, generator=torch.Generator().manual_seed(1)).double()
+    value = term(vae, jacobian(p, columns=1, images=1 / 3), x, eps, columns=uniforms)
+    norms = whole(vae, x, eps).abs().pow(p).sum(1)  # [example, latent]
+    expected = sum(4 * norms[i, uniforms[i].argmin()] for i in (1, 4, 7)) / 3
+    assert torch.allclose(value, expected)
+    for ours, theirs in zip(gradients(vae, value), gradients(vae, expected), strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-10)
+
+
+@pytest.mark.parametrize("through", ["both", "decoder"])
+@pytest.mark.parametrize("estimator", ["exact", "finite"])
+def test_tangents_pass_through_the_chosen_images_alone(estimator, through):
+    """The others may be anything: a pass through them would show their NaN in the gradient of the weights."""
+    vae, (x, eps) = model(), batch(8)
+    value = term(vae, jacobian(1, estimator, through=through, images=0.25), x, eps)
+    eps[[i for i in range(8) if i not in (1, 5)]] = torch.nan
+    assert torch.allclose(term(vae, jacobian(1, estimator, through=through, images=0.25), x, eps), value)
+    assert term(vae, jacobian(1, estimator, through=through), x, eps).isnan()
+
+
+@pytest.mark.parametrize("count", range(1, 70))
+def test_places_are_spread_over_both_halves(count):
+    for images in (0.001, 0.1, 0.25, 0.3, 1 / 3, 0.5, 0.7, 0.99, 1.0):
+        chosen = torch.arange(count)[_spread(count, *jacobian(images=images).term.images) or slice(None)].tolist()
+        assert len(chosen) == max(1, int(np.ceil(count * images - 1e-9)))
+        assert len({b - a for a, b in itertools.pairwise(chosen)}) <= 1
+        halves = sum(place < count / 2 for place in chosen), sum(place >= count / 2 for place in chosen)
+        assert abs(halves[0] - halves[1]) <= 1 or count % 2  # pairs are even in number
+
+
+def test_all_images_is_the_default_and_a_share_is_structure():
+    assert jacobian(1) == jacobian(1, images=1.0) == jacobian(1, images=1)
+    quarter = jacobian(1, columns=1, images=0.25)
+    assert quarter != jacobian(1, columns=1)
+    assert from_json(to_json(quarter)) == quarter
+    assert structure(to_json(quarter)) != structure(to_json(jacobian(1, columns=1, images=0.5)))  # never in one pack
+    assert at_step({"p": quarter}, 0)["p"].term.images == (1, 4)
+
+
 def test_needs():
     assert jacobian(1).term.needs(INFO).noise == {}
     assert jacobian(1, columns=3).term.needs(INFO).noise == {"columns": ("uniform", (4,))}
@@ -156,6 +225,9 @@ def test_needs():
         ({"estimator": "sampled"}, r"'exact' or 'finite', not 'sampled'; sample with columns=k"),
         ({"through": "encoder"}, "'both' or 'decoder', not 'encoder'"),
         ({"columns": 0}, "1 or more, not 0"),
+        ({"images": 0.0}, "more than 0 and at most 1, not 0.0"),
+        ({"images": 1.5}, "more than 0 and at most 1, not 1.5"),
+        ({"images": 1e-9}, "a thousandth or more"),
     ],
 )
 def test_refusals(arguments, message):

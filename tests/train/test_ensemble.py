@@ -39,6 +39,29 @@ def test_members_are_plain_modules_that_agree_with_the_ensemble(dots: uw.Ensembl
     assert 0 <= dots.decode(codes).min() <= dots.decode(codes).max() <= 1  # a mean image, not logits
 
 
+@pytest.mark.parametrize("batching", ["loop", "vmap"])
+def test_inputs_that_all_members_share_are_not_copied(dots: uw.Ensemble, batching: str, monkeypatch) -> None:
+    """Examples, and codes without members, reach every member whole; results are those of copies."""
+    images = uw.datasets.three_dots(examples=50, size=16).batch(range(7))
+    codes = dots.encode(images)
+    stack, seen = dots._stack, []
+    monkeypatch.setattr(stack, "batching", batching)
+    kept = stack.map
+
+    def watched(function, *arguments, shared):
+        seen.append((shared, *(tuple(one.shape) for one in arguments)))
+        return kept(function, *arguments, shared=shared)
+
+    monkeypatch.setattr(stack, "map", watched)
+    torch.testing.assert_close(dots.encode(images, batch=4), codes)
+    torch.testing.assert_close(dots.encode(torch.from_numpy(images) / 255), codes)
+    torch.testing.assert_close(dots.decode(codes[0]), dots.decode(codes[:1].expand(2, -1, -1)))
+    assert [call[0] for call in seen] == [True, True, True, True, False]
+    assert [call[1] for call in seen] == [(4, 1, 16, 16), (3, 1, 16, 16), (7, 1, 16, 16), (7, 3), (2, 7, 3)]
+    stacked = kept(lambda vae, z: vae.decode(z), codes[:1].expand(2, -1, -1))
+    torch.testing.assert_close(kept(lambda vae, z: vae.decode(z), codes[0], shared=True), stacked)
+
+
 def test_wrong_shapes_are_refused(dots: uw.Ensemble) -> None:
     with pytest.raises(uw.UntwineError, match=r"shape \[n, 1, 16, 16\], not \[2, 1, 8, 8\]"):
         dots.encode(np.zeros((2, 1, 8, 8), np.uint8))

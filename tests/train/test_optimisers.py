@@ -1,5 +1,6 @@
 """Our optimisers on stacked parameters against torch's own, member by member."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -25,9 +26,9 @@ def test_against_torch(name: str) -> None:
     noise = torch.randn(30, 7, generator=generator, dtype=torch.float64)
 
     ours, optimiser = start.clone(), optimisers[name]()
-    state = optimiser.start(ours)
+    state, corrections = optimiser.start(ours), torch.from_numpy(optimiser.corrections(np.arange(1.0, 31.0)))
     for t in range(30):
-        ours, state = optimiser.update(ours, scales * ours + noise[t], state, rates, t + 1)
+        ours, state = optimiser.update(ours, scales * ours + noise[t], state, rates, corrections[t])
 
     for i, lr in enumerate(rates.tolist()):
         theirs = start[i].clone().requires_grad_()

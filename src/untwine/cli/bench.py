@@ -1,4 +1,4 @@
-"""`untwine bench`: the speed of training, or of metrics, on this machine."""
+"""`untwine bench`: the speed of training or of metrics on this machine, or the quality of what is trained."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ from untwine.cli import UsageError, flags, output
 from untwine.errors import unknown
 
 # What can be measured: modules with a `run`, whose arguments are the flags and which returns rows.
-BENCHES = {"train": "untwine.experiments.bench", "metrics": "untwine.experiments.bench_metrics"}
+BENCHES = {
+    "train": "untwine.experiments.bench",
+    "metrics": "untwine.experiments.bench_metrics",
+    "quality": "untwine.experiments.quality",
+}
 
 
 def bench(args: list[str]) -> None:
-    """`untwine bench` measures training, `untwine bench metrics` the metrics."""
+    """`untwine bench` measures the speed of training, `bench metrics` that of metrics, `bench quality` scores."""
     what = "train"
     if args and not args[0].startswith("-"):
         what, *args = args
@@ -28,7 +32,10 @@ def bench(args: list[str]) -> None:
     if given.json:
         output.as_json({"rows": rows})
         return
-    columns = list(dict.fromkeys(key for row in rows for key in row))
+    # Lists and the like are for files; what all rows lack, for nobody.
+    columns = dict.fromkeys(
+        k for row in rows for k, v in row.items() if v is not None and not isinstance(v, list | dict)
+    )
     output.table([key.replace("_", " ") for key in columns], [[_text(r.get(k)) for k in columns] for r in rows], True)
 
 

@@ -31,6 +31,7 @@ RUN = {
 }
 FIT = {
     "device": "auto, cpu, cuda or mps",
+    "path": "fast (the whole step compiled for a GPU, after half a minute), plain, or auto: fast where it pays",
     "pack_size": "how many models train at once, if not all of them",
     "checkpoint_seconds": "time between two checkpoints",
     "tensorboard": "write the terms for TensorBoard, too",
@@ -190,6 +191,7 @@ def _overview() -> str:
 
 def _run(method: str, given: Any) -> Any:
     """The run that the flags describe. Whatever of it cannot be made is the command line's fault."""
+    from untwine.train.compiled import check_path
     from untwine.train.devices import pick_device
     from untwine.train.run import Run
 
@@ -199,7 +201,8 @@ def _run(method: str, given: Any) -> Any:
         named[kind] = name if chosen is None else {"name": name, **flags.values(chosen)}
     with asked():
         run = Run(method={"name": method, **flags.values(given.method)}, **named, **flags.values(given.run))
-        pick_device(flags.values(given.machine)["device"])
+        machine = flags.values(given.machine)
+        check_path(machine["path"], pick_device(machine["device"]), "vmap")
     return run
 
 

@@ -29,7 +29,12 @@ class Source:
         self.ensemble, self.dataset, self.seed, self.gaussian = ensemble, dataset, seed, gaussian
         self.counts = {"examples": min(examples, len(dataset)), "jacobians": min(jacobians, examples, len(dataset))}
 
-    def encode(self, x: np.ndarray) -> np.ndarray:
+    @property
+    def device(self) -> Any:
+        """Where the models are: images of states may be drawn there."""
+        return self.ensemble.device
+
+    def encode(self, x: Any) -> np.ndarray:
         codes = self.ensemble.encode(x).numpy()
         if not self.gaussian:
             return codes

@@ -24,6 +24,7 @@ def jl1_vae(
     columns: int | None = None,
     estimator: str = "exact",
     through: str = "both",
+    images: float | None = None,
 ) -> uw.Objective:
     """E[-log p(x|z) + gamma |J_g(z)|_1] + beta KL(q(z|x) || N(0, I)) (Rhodes & Lee 2021, Eq. 3, as a loss).
 
@@ -34,6 +35,7 @@ def jl1_vae(
         columns: How many of the Jacobian's columns to sample for each image, unbiasedly; all of them if none.
         estimator: exact, or finite: one-sided differences as in the paper.
         through: both: the gradient reaches encoder and decoder, as Eq. 3 says; decoder: as the authors' code does.
+        images: The share of a batch's images whose columns are taken, 0.25 say, unbiasedly; all of them if none.
     """
     return uw.Objective(
         likelihood=uw.likelihoods.bernoulli,
@@ -41,7 +43,7 @@ def jl1_vae(
         prior=uw.priors.standard_normal,
         penalties={
             "kl": uw.ramp(beta, anneal) * uw.penalties.kl,
-            "jacobian": uw.ramp(gamma, anneal) * uw.penalties.jacobian(1, estimator, columns, through),
+            "jacobian": uw.ramp(gamma, anneal) * uw.penalties.jacobian(1, estimator, columns, through, images=images),
         },
     )
 
@@ -54,6 +56,7 @@ def jl2_vae(
     columns: int | None = None,
     estimator: str = "exact",
     through: str = "both",
+    images: float | None = None,
 ) -> uw.Objective:
     """E[-log p(x|z) + gamma |J_g(z)|_2^2] + beta KL(q(z|x) || N(0, I)): the control (Rhodes & Lee 2021, Figure 7).
 
@@ -64,6 +67,7 @@ def jl2_vae(
         columns: How many of the Jacobian's columns to sample for each image, unbiasedly; all of them if none.
         estimator: exact, or finite: one-sided differences.
         through: both: the gradient reaches encoder and decoder; decoder: the decoder alone.
+        images: The share of a batch's images whose columns are taken, 0.25 say, unbiasedly; all of them if none.
     """
     return uw.Objective(
         likelihood=uw.likelihoods.bernoulli,
@@ -71,6 +75,6 @@ def jl2_vae(
         prior=uw.priors.standard_normal,
         penalties={
             "kl": uw.ramp(beta, anneal) * uw.penalties.kl,
-            "jacobian": uw.ramp(gamma, anneal) * uw.penalties.jacobian(2, estimator, columns, through),
+            "jacobian": uw.ramp(gamma, anneal) * uw.penalties.jacobian(2, estimator, columns, through, images=images),
         },
     )

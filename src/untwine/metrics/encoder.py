@@ -17,8 +17,8 @@ from untwine.errors import UntwineError
 
 # Images `[n, *shape]` to codes `[n, d]`, or `[members, n, d]` of several models: arrays or tensors.
 Encode = Callable[[np.ndarray], Any]
-# Numbers of states or examples, or rows of factors, to their images.
-Images = Callable[[np.ndarray], np.ndarray]
+# Numbers of states or examples, or rows of factors, to their images: an array, or a tensor on a GPU.
+Images = Callable[[np.ndarray], Any]
 
 _IMAGES = 2**25  # bytes of images that are observed at once
 _TABLE = 2**29  # bytes of codes that are kept
@@ -28,7 +28,8 @@ class Encoder:
     """The codes of a dataset's states, `[*samples, d]` or `[members, *samples, d]`, and those of its examples.
 
     States that occur twice are encoded once. Where all states of the dataset (or all examples) fit into memory, their
-    codes are kept: windows, radii and metrics that share states share the work.
+    codes are kept: windows, radii and metrics that share states share the work. Where `encode` is a method of what is
+    on a GPU (it has a `device`), and the dataset can draw there, images of states are made there and stay.
 
     >>> import untwine.datasets
     >>> squares = untwine.datasets.xy_squares()
@@ -49,6 +50,7 @@ class Encoder:
         self.on_images: Callable[[int], Any] | None = None  # is told how many were encoded
         self._states, self._examples = _Kept(), _Kept()
         self._pack: bool | None = None
+        self._observe = _drawn_on(getattr(getattr(encode, "__self__", None), "device", None), dataset)
 
     @property
     def space(self) -> FactorSpace:
@@ -68,12 +70,12 @@ class Encoder:
         space = self.space
         flat = factors.reshape(-1, len(space))
         if space.states > np.iinfo(np.int64).max:
-            codes = self._encoded(flat, self.dataset.observe)
+            codes = self._encoded(flat, self._observe)
         else:
             index, back = np.unique(space.index(flat), return_inverse=True)
 
-            def observe(numbers: np.ndarray) -> np.ndarray:
-                return self.dataset.observe(space.factors(numbers))
+            def observe(numbers: np.ndarray) -> Any:
+                return self._observe(space.factors(numbers))
 
             codes = self._remembered(index, self._states, space.states, observe)[back]
         return self._members(codes, factors.shape[:-1])
@@ -121,6 +123,16 @@ class Encoder:
             if self.on_images is not None:
                 self.on_images(len(part))
         return np.concatenate(parts)
+
+
+def _drawn_on(device: Any, dataset: Dataset) -> Images:
+    """How states are shown to a model on a device: drawn there where the dataset can, else observed as ever."""
+    draw = getattr(dataset, "draw", None)
+    if draw is None or getattr(device, "type", None) != "cuda":
+        return dataset.observe
+    import torch
+
+    return lambda factors: draw(torch.from_numpy(factors).to(device))
 
 
 class _Kept:

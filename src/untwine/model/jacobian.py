@@ -7,7 +7,9 @@ of it is ordinary torch code, so one reverse pass gives the gradients of any fun
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +19,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from untwine.errors import UntwineError
-from untwine.model.layers import rule
+from untwine.model.convolutions import Stage, is_fast, stages
+from untwine.model.layers import rule, slope
 
 # Tangents of one chunk may take this many bytes before the chunk is recomputed in the backward pass.
 CHUNK_BYTES = 1 << 30
@@ -29,6 +32,7 @@ class Trace:
 
     layers: tuple[nn.Module, ...]
     values: tuple[Tensor, ...]  # the input of each layer, then the output of the last
+    kept: tuple[tuple[Tensor, ...], ...]  # what each layer kept besides: the masks of a stage, `[1, batch, ...]`
 
     @property
     def output(self) -> Tensor:
@@ -36,7 +40,13 @@ class Trace:
 
     def then(self, layer: nn.Module) -> Trace:
         """The trace continued by one more layer."""
-        return Trace((*self.layers, layer), (*self.values, _apply(layer, self.values[-1])))
+        value, kept = _apply(layer, self.values[-1])
+        return Trace((*self.layers, layer), (*self.values, value), (*self.kept, kept))
+
+    def at(self, places: slice) -> Trace:
+        """The pass of a part of the batch."""
+        kept = tuple(tuple(mask[:, places] for mask in masks) for masks in self.kept)
+        return Trace(self.layers, tuple(value[places] for value in self.values), kept)
 
 
 def flatten(module: nn.Module) -> list[nn.Module]:
@@ -46,30 +56,44 @@ def flatten(module: nn.Module) -> list[nn.Module]:
     return [module]
 
 
-def _apply(layer: nn.Module, x: Tensor) -> Tensor:
+def _apply(layer: nn.Module, x: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+    return layer.trace(x) if isinstance(layer, Stage) else (_value(layer, x), ())
+
+
+def _value(layer: nn.Module, x: Tensor) -> Tensor:
     """A layer's output; what works in place gets a copy, since a trace keeps its input (and jvp its tangent)."""
     return layer(x.clone() if any(getattr(inner, "inplace", False) for inner in layer.modules()) else x)
 
 
-def trace(decoder: nn.Module, z: Float[Tensor, "batch latent"]) -> Trace:
-    """Run a decoder and keep what the tangents need."""
-    layers, values = flatten(decoder), [z]
-    for layer in layers:
-        values.append(_apply(layer, values[-1]))
-    return Trace(tuple(layers), tuple(values))
+def trace(decoder: nn.Module, z: Float[Tensor, "batch ..."]) -> Trace:
+    """Run a network and keep what the tangents need."""
+    passed = Trace((), (z,), ())
+    for layer in stages(flatten(decoder)):
+        passed = passed.then(layer)
+    return passed
 
 
-def _push(layers: Sequence[nn.Module], values: Sequence[Tensor], tangents: Tensor) -> Tensor:
-    # Tangents keep their own precision (float32) even where the pass itself ran in bfloat16.
-    values = [value.to(tangents.dtype) for value in values]
-    for layer, x, y in zip(layers, values[:-1], values[1:], strict=True):
+def _push(
+    layers: Sequence[nn.Module], values: Sequence[Tensor], kept: Sequence[Sequence[Tensor]], tangents: Tensor
+) -> Tensor:
+    if not is_fast():  # tangents keep their own precision (float32) even where the pass itself ran in bfloat16
+        values = [value.to(tangents.dtype) for value in values]
+    for layer, x, y, masks in zip(layers, values[:-1], values[1:], kept, strict=True):
+        if isinstance(layer, Stage):
+            tangents = layer.push(masks, tangents)
+            continue
         known = rule(layer)
         if known is not None:
             tangents = known(layer, x, y, tangents)
         else:
-            f = functools.partial(_apply, layer)
+            f = functools.partial(_value, layer)
             tangents = torch.func.vmap(lambda t, f=f, x=x: torch.func.jvp(f, (x,), (t,))[1])(tangents)
     return tangents
+
+
+def _precision(tangents: Tensor) -> contextlib.AbstractContextManager[Any]:
+    """Tangents are in float32; those that go through kernels in the precision of the pass."""
+    return contextlib.nullcontext() if is_fast() else torch.autocast(tangents.device.type, enabled=False)
 
 
 def push(passed: Trace, tangents: Float[Tensor, "columns batch latent"]) -> Float[Tensor, "columns batch ..."]:
@@ -80,25 +104,28 @@ def push(passed: Trace, tangents: Float[Tensor, "columns batch latent"]) -> Floa
     >>> torch.allclose(columns[:, 0].T, layer.weight)
     True
     """
-    with torch.autocast(tangents.device.type, enabled=False):
-        return _push(passed.layers, passed.values, tangents)
+    with _precision(tangents):
+        return _push(passed.layers, passed.values, passed.kept, tangents)
 
 
 def tangent_bytes(passed: Trace) -> int:
     """Bytes that the tangents of one column keep for a backward pass, about."""
-    return 2 * 4 * sum(value.numel() for value in passed.values)
+    return 2 * 4 * sum(value.numel() for value in (*passed.values, *(m for masks in passed.kept for m in masks)))
 
 
 class _Push(nn.Module):
     """The layers of a trace as one module, so that `functional_call` can put their weights in place."""
 
-    def __init__(self, layers: Sequence[nn.Module], function: Callable[[Tensor], Tensor]):
+    def __init__(self, passed: Trace, function: Callable[[Tensor], Tensor]):
         super().__init__()
-        self.layers, self.function = nn.ModuleList(layers), function
+        self.layers, self.function = nn.ModuleList(passed.layers), function
+        self.counts = [len(masks) for masks in passed.kept]
 
     def forward(self, tangents: Tensor, *values: Tensor) -> Tensor:
-        with torch.autocast(tangents.device.type, enabled=False):
-            return self.function(_push(list(self.layers), values, tangents))
+        own, rest = len(self.layers) + 1, iter(values[len(self.layers) + 1 :])
+        kept = [tuple(itertools.islice(rest, count)) for count in self.counts]
+        with _precision(tangents):
+            return self.function(_push(list(self.layers), values[:own], kept, tangents))
 
 
 class _Recomputed(torch.autograd.Function):
@@ -125,15 +152,16 @@ class _Recomputed(torch.autograd.Function):
 
 
 def _recomputed(passed: Trace, tangents: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-    module = _Push(passed.layers, function)
+    module = _Push(passed, function)
+    values = (*passed.values, *(mask for masks in passed.kept for mask in masks))
     state = {k: v for k, v in (*module.named_parameters(), *module.named_buffers()) if v.is_floating_point()}
-    names, count = list(state), len(passed.values)
+    names, count = list(state), len(values)
 
     def run(tangents: Tensor, *rest: Tensor) -> Tensor:
         state = dict(zip(names, rest[count:], strict=True))
         return torch.func.functional_call(module, state, (tangents, *rest[:count]))
 
-    return _Recomputed.apply(run, tangents, *passed.values, *state.values())
+    return _Recomputed.apply(run, tangents, *values, *state.values())
 
 
 def column_sum(
@@ -142,21 +170,37 @@ def column_sum(
     function: Callable[[Tensor], Tensor],
     limit: int | None = None,
 ) -> Tensor:
-    """Sum of `function(column)` over columns, in chunks, so that a step's memory is bounded.
+    """Sum of `function(column)` over columns, `[batch, ...]`, in chunks, so that a step's memory is bounded.
 
     Columns go through the decoder a few at a time (faster on a CPU than one large batch). When all of
     them would keep more than `limit` bytes for the backward pass, each chunk is recomputed there instead.
-    `function` must be pure: tensors that it closes over get no gradient.
+    `function` acts on each number, and must be pure: tensors that it closes over get no gradient.
     """
     limit = CHUNK_BYTES if limit is None else limit
     one, columns = tangent_bytes(passed), tangents.shape[0]
     recompute = one * columns > limit and torch.is_grad_enabled()
     size = max(1, min(columns, limit // (2 * one) if recompute else columns, _preferred(tangents)))
 
-    total = torch.zeros((), dtype=tangents.dtype, device=tangents.device)
-    for part in tangents.split(size):
-        total = total + (_recomputed(passed, part, function) if recompute else function(push(passed, part)))
-    return total
+    def added(columns: Tensor) -> Tensor:
+        return function(columns.to(tangents.dtype)).sum(0)
+
+    parts = tangents.split(size)
+    sums = [_recomputed(passed, part, added) if recompute else added(push(passed, part)) for part in parts]
+    return functools.reduce(torch.add, sums)
+
+
+def power_sum(passed: Trace, tangents: Float[Tensor, "columns batch latent"], p: int) -> Float[Tensor, ""]:
+    """Sum of |column|^p over columns, images and pixels, for p of 1 or 2.
+
+    A last layer that acts on each pixel alone, such as a sigmoid, scales what all columns have there: its slopes
+    are taken to the sum over columns, not to every column.
+    """
+    power = torch.abs if p == 1 else torch.square
+    slopes = slope(passed.layers[-1], passed.output)
+    if slopes is None:
+        return column_sum(passed, tangents, power).sum()
+    before = Trace(passed.layers[:-1], passed.values[:-1], passed.kept[:-1])
+    return (column_sum(before, tangents, power) * power(slopes.to(tangents.dtype))).sum()
 
 
 def _preferred(tangents: Tensor) -> int:

@@ -78,9 +78,16 @@ _RULES: dict[type[nn.Module], Rule] = {
     nn.Unflatten: _shape,
     nn.ReLU: lambda layer, x, y, t: t * (y > 0),
     nn.LeakyReLU: lambda layer, x, y, t: torch.where(x > 0, t, layer.negative_slope * t),
-    nn.Tanh: lambda layer, x, y, t: t * (1 - y * y),
-    nn.Sigmoid: lambda layer, x, y, t: t * (y * (1 - y)),
+    nn.Tanh: lambda layer, x, y, t: t * slope(layer, y),
+    nn.Sigmoid: lambda layer, x, y, t: t * slope(layer, y),
 }
+
+
+def slope(layer: nn.Module, y: Tensor) -> Tensor | None:
+    """The derivative of a smooth layer that acts on each number alone, from its output; None for other layers."""
+    if type(layer) is nn.Sigmoid:
+        return y * (1 - y)
+    return 1 - y * y if type(layer) is nn.Tanh else None
 
 
 def rule(layer: nn.Module) -> Rule | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -11,8 +13,8 @@ from untwine.model.info import Info
 from untwine.model.jacobian import (
     choose,
     chosen_tangents,
-    column_sum,
     finite_differences,
+    power_sum,
     push,
     unit_tangents,
 )
@@ -30,6 +32,7 @@ class Jacobian(Term):
     columns: int | None = None
     through: str = "both"
     eps: float = 1e-3
+    images: tuple[int, int] = (1, 1)  # a fraction as whole numbers: floats may differ by member, and this may not
 
     def needs(self, info: Info) -> Needs:
         if self.columns is None:
@@ -39,22 +42,42 @@ class Jacobian(Term):
         return Needs({"columns": ("uniform", (info.latents,))}, jacobian=True)
 
     def value(self, passed: Pass) -> Float[Tensor, ""]:
-        z, scale = passed.z, 1.0 / len(passed.x)
+        places = _spread(len(passed.x), *self.images)
+        some = (lambda found: found) if places is None else (lambda found: found[places])
+        z = some(passed.z)
+        scale = 1.0 / len(z)
         if self.through == "decoder":  # the reference detaches z: the gradient reaches the decoder alone
             z = z.detach()
         if self.columns is None:
             tangents = unit_tangents(z)
         else:
-            tangents = chosen_tangents(z, choose(passed.noise["columns"], self.columns))
+            tangents = chosen_tangents(z, choose(some(passed.noise["columns"]), self.columns))
             scale = scale * z.shape[-1] / self.columns
         if self.estimator == "finite":
             columns = finite_differences(lambda z: passed.decode(z).output, z, tangents, self.eps)
-            return scale * self._norm(columns)
-        traced = passed.trace if self.through == "both" else passed.decode(z)
-        return scale * column_sum(traced, tangents, self._norm)
+            return scale * (columns.abs() if self.p == 1 else columns.square()).sum()
+        if self.through == "decoder":
+            traced = passed.decode(z)
+        else:
+            traced = passed.trace if places is None else passed.trace.at(places)
+        return scale * power_sum(traced, tangents, self.p)
 
-    def _norm(self, columns: Tensor) -> Tensor:
-        return columns.abs().sum() if self.p == 1 else columns.square().sum()
+
+def _spread(count: int, share: int, of: int) -> slice | None:
+    """Places of a share of `count` images, rounded up: evenly spaced, around the middle; None if it is all of them.
+
+    Batches are drawn at random, so any fixed places give an unbiased estimate; around the middle, the halves of a
+    batch of pairs have equally many, or one more.
+
+    >>> list(range(8))[_spread(8, 1, 4)], list(range(8))[_spread(8, 1, 2)], list(range(8))[_spread(8, 2, 3)]
+    ([1, 5], [0, 2, 4, 6], [1, 2, 3, 4, 5, 6])
+    """
+    chosen = -(-count * share // of)
+    if chosen == count:
+        return None
+    stride = count // chosen
+    first = (count - 1 - stride * (chosen - 1)) // 2
+    return slice(first, first + stride * (chosen - 1) + 1, stride)
 
 
 def jacobian(
@@ -63,11 +86,14 @@ def jacobian(
     columns: int | None = None,
     through: str = "both",
     eps: float = 1e-3,
+    images: float | None = None,
 ) -> Penalty:
     """The L1 norm (p=1) or squared L2 norm (p=2) of the decoder's Jacobian.
 
     `estimator` is `"exact"` or `"finite"` (the paper's one-sided differences with `eps`). `columns=k`
     takes k of the d columns of each image, without replacement, times d / k: unbiased, and much cheaper.
+    `images=0.25` takes the mean over a quarter of the batch (at least one image, at evenly spaced places)
+    instead of all of it: as batches are drawn at random, that is unbiased too.
     Exact columns are processed in chunks, so that memory is bounded; finite differences go as one batch.
     `through="both"` differentiates as Eq. 3 says; `"decoder"` holds z fixed, as the authors' code does.
     """
@@ -79,7 +105,14 @@ def jacobian(
         raise UntwineError(f"through is 'both' or 'decoder', not {through!r}")
     if columns is not None and not (isinstance(columns, int) and columns >= 1):
         raise UntwineError(f"columns must be a whole number, 1 or more, not {columns!r}")
-    return Penalty(Jacobian(p, estimator, columns, through, float(eps)))
+    if images is None:
+        images = 1.0
+    if isinstance(images, bool) or not isinstance(images, int | float) or not 0 < images <= 1:
+        raise UntwineError(f"images is a share of the batch, more than 0 and at most 1, not {images!r}")
+    share = Fraction(images).limit_denominator(1000)  # 0.1 is a tenth, not the float next to it
+    if share == 0:
+        raise UntwineError(f"images is a share of the batch, a thousandth or more, not {images!r}")
+    return Penalty(Jacobian(p, estimator, columns, through, float(eps), share.as_integer_ratio()))
 
 
 @part

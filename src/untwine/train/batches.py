@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -20,6 +20,7 @@ from untwine.objective.terms import Needs, Pairing
 from untwine.train.run import Member
 
 _BLOCK_BYTES = 1 << 25  # noise of one block of steps
+_BLOCK_STEPS = {"cuda": 256}  # filling takes a hundred launches, however many steps it is for
 _KINDS = {"uniform": streams.uniform, "normal": streams.normal}
 
 
@@ -134,8 +135,14 @@ class Batches:
         whole, rest = divmod(info.data_size, batch_size)
         self.epoch = max(1, whole + (rest >= needs.examples))  # steps in an epoch; of a rest that is too short, none
         wide = sum(math.prod(shape) for _, shape in self.noise.values())
-        self.block = max(1, min(64, _BLOCK_BYTES // (8 * len(members) * self.examples * max(wide, 1))))
+        steps = _BLOCK_STEPS.get(table.device.type, 64)
+        self.block = max(1, min(steps, _BLOCK_BYTES // (8 * len(members) * self.examples * max(wide, 1))))
         self._orders: dict[str, tuple[int, Tensor]] = {}
+
+    @property
+    def gathered(self) -> bool:
+        """Whether a batch is rows of a table on the device, known by their numbers."""
+        return self.table.rows is not None and self.pairing is None
 
     def numbers(self, steps: Tensor, purpose: str = "") -> list[Tensor]:
         """The examples of each step, `[members, batch]` each; a `purpose` has batches of its own."""
@@ -184,20 +191,56 @@ class Batches:
         partners = self.pairing.draw(self.table.factors(numbers), uniforms[:, : numbers.shape[1]], self.sizes)
         return torch.cat((self.table(numbers), self.table.observe(partners)), 1)
 
-    def __call__(self, first: int, last: int) -> Iterator[Inputs]:
-        """Inputs of the steps [first, last); what is not on the device is made one step ahead."""
-        ahead = self.table.rows is None or self.pairing is not None
+    def blocks(self, first: int, last: int) -> Iterator[Block]:
+        """The steps [first, last) in blocks; what is not on the device is made one step ahead."""
         with ThreadPoolExecutor(1) as pool:
             for start in range(first, last, self.block):
-                stop = min(start + self.block, last)
-                steps = torch.arange(start, stop, device=self.home)
-                sources, noise = self._sources(steps), self.filled(steps)
-                waiting = pool.submit(self._examples, *sources[0]) if ahead else None
-                for i in range(stop - start):
-                    x, second = waiting.result() if waiting else self._examples(*sources[i])
-                    if ahead and i + 1 < stop - start:
-                        waiting = pool.submit(self._examples, *sources[i + 1])
-                    yield Inputs(start + i, x, {k: v[i][:, : x.shape[1]] for k, v in noise.items()}, second)
+                steps = torch.arange(start, min(start + self.block, last), device=self.home)
+                fetch = None if self.gathered else pool
+                yield Block(start, self._sources(steps), self.filled(steps), self._examples, fetch)
+
+    def __call__(self, first: int, last: int) -> Iterator[Inputs]:
+        """Inputs of the steps [first, last)."""
+        for block in self.blocks(first, last):
+            for i in range(len(block)):
+                yield block.inputs(i)
+
+
+class Block:
+    """Several steps: their noise, and what their batches are made from; batches are made when asked for, in order."""
+
+    def __init__(
+        self,
+        start: int,
+        sources: list[tuple[Tensor, ...]],
+        noise: dict[str, Tensor],
+        examples: Callable[..., tuple[Tensor, Tensor | None]],
+        pool: ThreadPoolExecutor | None,
+    ):
+        self.start, self.sources, self.noise = start, sources, noise
+        self._make, self._pool = examples, pool
+        self._next = pool.submit(examples, *sources[0]) if pool else None
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    def size(self, i: int) -> int:
+        """How many examples the i-th batch has, without partners."""
+        return self.sources[i][0].shape[1]
+
+    def examples(self, i: int) -> tuple[Tensor, Tensor | None]:
+        """The i-th batch, and its second one."""
+        if self._next is None:
+            return self._make(*self.sources[i])
+        found, self._next = self._next.result(), None
+        if i + 1 < len(self):
+            assert self._pool is not None
+            self._next = self._pool.submit(self._make, *self.sources[i + 1])
+        return found
+
+    def inputs(self, i: int) -> Inputs:
+        x, second = self.examples(i)
+        return Inputs(self.start + i, x, {k: v[i][:, : x.shape[1]] for k, v in self.noise.items()}, second)
 
 
 def factors_to_pair(dataset: Dataset) -> FactorSpace:

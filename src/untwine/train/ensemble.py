@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
+import math
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,11 +19,13 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from untwine.errors import UntwineError
+from untwine.model import convolutions
 from untwine.model.info import Info
 from untwine.model.posteriors import Q
 from untwine.model.vae import VAE
 from untwine.train import checkpoint, folder
 from untwine.train.batches import constants, scaled
+from untwine.train.compiled import obstacle
 from untwine.train.devices import exact, pick_device
 from untwine.train.pack import Stack, build
 from untwine.train.run import Member
@@ -44,6 +48,7 @@ class Ensemble:
             models.append(model.eval())
         self._stack = Stack(models, device)
         self._standard = constants(info.standard, device)
+        self.kernels = not obstacle(device, self._stack.batching)  # whether encoders run as our own, where these fit
         self.history: list[dict[str, Any]] = []
 
     def __len__(self) -> int:
@@ -54,17 +59,17 @@ class Ensemble:
         method = self.members[0].spec["method"].get("name", "objective")
         return f"Ensemble({method}: {names}; {self.info.latents} latents, examples {list(self.info.shape)})"
 
-    def encode(self, x: ArrayLike | Tensor, batch: int = 512) -> Float[Tensor, "members n latent"]:
+    def encode(self, x: ArrayLike | Tensor, batch: int | None = None) -> Float[Tensor, "members n latent"]:
         """The posterior means of examples `[n, *shape]`: images as uint8, or as floats in [0, 1]; other floats."""
-        return self._map(lambda vae, x: vae.encode(scaled(x, self._standard)), self._examples(x), batch)
+        return self._encoded(lambda vae, x: vae.encode(x), x, batch)
 
-    def variances(self, x: ArrayLike | Tensor, batch: int = 512) -> Float[Tensor, "members n latent"]:
+    def variances(self, x: ArrayLike | Tensor, batch: int | None = None) -> Float[Tensor, "members n latent"]:
         """The posterior variances of examples."""
-        return self._map(lambda vae, x: vae.posterior(scaled(x, self._standard)).variance(), self._examples(x), batch)
+        return self._encoded(lambda vae, x: vae.posterior(x).variance(), x, batch)
 
-    def posteriors(self, x: ArrayLike | Tensor, batch: int = 512) -> list[Q]:
+    def posteriors(self, x: ArrayLike | Tensor, batch: int | None = None) -> list[Q]:
         """The posteriors q(z | x) of examples, of each member."""
-        raw = self._map(lambda vae, x: vae.encoder(scaled(x, self._standard)), self._examples(x), batch)
+        raw = self._encoded(lambda vae, x: vae.encoder(x), x, batch)
         return [self._stack.template.posterior_kind.build(one) for one in raw]
 
     def priors(self) -> list[Distribution]:
@@ -74,12 +79,12 @@ class Ensemble:
 
     def decode(self, z: ArrayLike | Tensor, batch: int = 512) -> Float[Tensor, "members n ..."]:
         """The mean images of codes `[n, latent]`, or `[members, n, latent]` for codes of each member."""
-        means = self._map(lambda vae, z: vae.decode(z), self._codes(z), batch)
+        means = self._decoded(lambda vae, z: vae.decode(z), z, batch)
         return means if self._standard is None else means * self._standard[1].cpu() + self._standard[0].cpu()
 
     def jacobian(self, z: ArrayLike | Tensor, batch: int = 64) -> Float[Tensor, "members n latent ..."]:
         """The Jacobians of the mean image at codes, `[members, n, latent, *shape]`."""
-        columns = self._map(lambda vae, z: vae.jacobian(z), self._codes(z), batch)
+        columns = self._decoded(lambda vae, z: vae.jacobian(z), z, batch)
         return columns if self._standard is None else columns * self._standard[1].cpu()
 
     def member(self, i: int) -> VAE:
@@ -94,25 +99,47 @@ class Ensemble:
             buffer.copy_(self._stack.buffers[name][i])
         return made.eval()
 
-    def _map(self, function: Any, x: Tensor, batch: int) -> Tensor:
-        with exact(self.device):
-            return torch.cat([self._stack.map(function, part.to(self.device)).cpu() for part in x.split(batch, 1)], 1)
+    def _encoded(self, function: Any, x: ArrayLike | Tensor, batch: int | None) -> Tensor:
+        """A function of examples that all members share: they go to the device once, and what comes of them at the end.
 
-    def _examples(self, x: ArrayLike | Tensor) -> Tensor:
+        Codes are small, so those of all examples fit there.
+        """
         found = x if isinstance(x, Tensor) else torch.from_numpy(np.ascontiguousarray(x))
         if tuple(found.shape[1:]) != self.info.shape or len(found) == 0:
             raise UntwineError(f"examples must have shape [n, {_join(self.info.shape)}], not {list(found.shape)}")
-        return found[None].expand(len(self), *found.shape)
+        size = self._at_once() if batch is None else batch
+        with exact(self.device), _kernels(self.kernels):
+            parts = [
+                self._stack.map(function, scaled(part.to(self.device), self._standard), shared=True)
+                for part in found.split(size)
+            ]
+            return torch.cat(parts, 1).cpu()
 
-    def _codes(self, z: ArrayLike | Tensor) -> Tensor:
+    def _at_once(self) -> int:
+        """How many examples: on a GPU thousands, if a network's layers may take some thirty times an example's room."""
+        if self.device.type != "cuda":
+            return 512
+        room = torch.cuda.mem_get_info(self.device)[0] // 2
+        return max(64, min(4096, room // (len(self) * 32 * 4 * math.prod(self.info.shape))))
+
+    def _decoded(self, function: Any, z: ArrayLike | Tensor, batch: int) -> Tensor:
+        """A function of codes, of each member's own or of such as all share, a part at a time: images are large."""
         found = (z if isinstance(z, Tensor) else torch.from_numpy(np.ascontiguousarray(z))).float()
-        whole = found[None].expand(len(self), *found.shape) if found.ndim == 2 else found
-        if whole.ndim != 3 or whole.shape[0] != len(self) or whole.shape[2] != self.info.latents or not whole.shape[1]:
+        shared = found.ndim == 2
+        own = shared or (found.ndim == 3 and len(found) == len(self))
+        if not own or found.shape[-1] != self.info.latents or not found.shape[-2]:
             raise UntwineError(
                 f"codes must have shape [n, {self.info.latents}] or [{len(self)}, n, {self.info.latents}], "
                 f"not {list(found.shape)}"
             )
-        return whole
+        with exact(self.device):
+            parts = found.split(batch, -2)
+            return torch.cat([self._stack.map(function, p.to(self.device), shared=shared).cpu() for p in parts], 1)
+
+
+def _kernels(wanted: bool) -> contextlib.AbstractContextManager[Any]:
+    """Our own kernels for convolutions while the context lasts."""
+    return convolutions.fast() if wanted else contextlib.nullcontext()
 
 
 def _join(shape: tuple[int, ...]) -> str:

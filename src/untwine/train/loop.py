@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import platform
 import signal
 import threading
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +24,14 @@ from untwine.objective.schedules import schedule
 from untwine.parts import leaves
 from untwine.train import checkpoint
 from untwine.train.batches import Table
+from untwine.train.compiled import check_path, choose
 from untwine.train.devices import check_precision, exact, pick_device
 from untwine.train.ensemble import Ensemble, gather
 from untwine.train.folder import Folder, how_to_resume, split, stored
-from untwine.train.optimisers import make as make_optimiser
 from untwine.train.pack import Pack, batches
 from untwine.train.progress import Reporter, report
 from untwine.train.run import Member, Run
+from untwine.train.trainer import Trainer
 
 
 class Interrupted(UntwineError):
@@ -41,116 +40,6 @@ class Interrupted(UntwineError):
 
 class Refused(UntwineError):
     """A run that cannot train as it is: found before anything was written."""
-
-
-@dataclass
-class State:
-    """Everything that a step changes."""
-
-    step: int
-    parameters: Tensor
-    optimiser: dict[str, Tensor]
-    alive: Tensor  # [members]
-    died: Tensor  # the step at which a member's loss or gradient was not finite, else -1
-    total: Tensor  # sums of the terms since the last line of the log, [members, terms]
-    count: Tensor
-
-    def tensors(self) -> dict[str, Tensor]:
-        named = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in ("step", "optimiser")}
-        return {**named, **{f"optimiser.{k}": v for k, v in self.optimiser.items()}}
-
-    def put(self, step: int, tensors: dict[str, Tensor]) -> None:
-        self.step = step
-        for name, value in tensors.items():
-            if name.startswith("optimiser."):
-                self.optimiser[name.removeprefix("optimiser.")] = value.to(self.parameters.device)
-            else:
-                setattr(self, name, value.to(self.parameters.device))
-
-
-class Trainer:
-    """One pack on its way through the steps."""
-
-    def __init__(self, members: list[Member], run: Run, table: Table, device: torch.device, batching: str):
-        self.pack = pack = Pack(members, run.info(), device, batching)
-        self.run = run
-        self.optimisers = [make_optimiser(group.optimiser) for group in pack.groups]
-        self.batches = batches(pack, table, run.batch_size, run.sampling)
-        parameters, count = pack.parameters, len(members)
-        buffers: dict[str, Tensor] = {}
-        for group, optimiser in zip(pack.groups, self.optimisers, strict=True):
-            started = optimiser.start(parameters[:, group.columns])
-            buffers |= {group.name + name: value for name, value in started.items()}
-        self.state = State(
-            step=0,
-            parameters=parameters,
-            optimiser=buffers,
-            alive=torch.ones(count, dtype=torch.bool, device=device),
-            died=torch.full((count,), -1, device=device),
-            total=torch.zeros(count, len(self.pack.terms[0]), dtype=torch.float32, device=device),
-            count=torch.zeros(count, device=device),
-        )
-
-    def steps(self) -> Iterator[dict[str, Any] | None]:
-        """All the steps that are left, one by one; every `log_every` steps with a line for the log."""
-        state, run, pack = self.state, self.run, self.pack
-        pack.parameters = state.parameters
-        first, block = state.step, self.batches.block
-        weights: list[Tensor] = []
-        rates = torch.empty(0)
-        for inputs in self.batches(first, run.steps):
-            place = (inputs.step - first) % block
-            if place == 0:
-                steps = np.arange(inputs.step, min(inputs.step + block, run.steps))
-                weights, rates = pack.weights(steps), pack.rates(steps)
-            due = (inputs.step + 1) % run.log_every == 0 or inputs.step + 1 == run.steps
-            known = state.alive.tolist() if pack.device.type == "cpu" else None
-            now = tuple(w[place] for w in weights)
-            terms, gradients = pack.step(inputs.x, now, inputs.noise, due, known, inputs.second)
-            self._update(inputs.step, terms, gradients, rates[:, place])
-            yield self._entry(terms) if due else None
-
-    @torch.no_grad()
-    def _update(self, step: int, terms: Tensor, gradients: Tensor, rates: Tensor) -> None:
-        state = self.state
-        pieces, buffers = [], {}
-        for group, optimiser, rate in zip(self.pack.groups, self.optimisers, rates, strict=True):
-            slopes = gradients[:, group.columns]
-            if self.run.clip is not None:
-                norm = slopes.norm(dim=1, keepdim=True)
-                slopes = slopes * (self.run.clip / (norm + 1e-6)).clamp(max=1.0)
-            own = {name: state.optimiser[group.name + name] for name in optimiser.state}
-            piece, changed = optimiser.update(state.parameters[:, group.columns], slopes, own, rate, step + 1)
-            pieces.append(piece)
-            buffers |= {group.name + name: value for name, value in changed.items()}
-        new = pieces[0] if len(pieces) == 1 else torch.cat(pieces, 1)
-        # Adam squares gradients: larger ones would overflow there, and the parameters never move again.
-        finite = terms[:, 0].isfinite() & (gradients.abs().amax(1) < 1e18) & new.isfinite().all(1)
-        state.died = torch.where(state.alive & ~finite, step, state.died)
-        state.alive = alive = state.alive & finite
-        # A dead member keeps its last finite values; `where`, since a product with zero keeps a NaN.
-        keep = alive[:, None]
-        state.parameters = self.pack.parameters = torch.where(keep, new, state.parameters)
-        state.optimiser = {k: torch.where(keep, v, state.optimiser[k]) for k, v in buffers.items()}
-        trained = terms[:, : state.total.shape[1]]
-        state.total = torch.where(keep, state.total + trained, state.total)
-        state.count = state.count + alive
-        state.step = step + 1
-
-    def _entry(self, terms: Tensor) -> dict[str, Any]:
-        """A line of the log: means since the last line, watched terms as they are now; then start anew."""
-        state, (trained, watched) = self.state, self.pack.terms
-        means = (state.total / state.count.clamp(min=1)[:, None]).tolist()
-        now = terms[:, len(trained) :].tolist()
-        members = {}
-        for i, member in enumerate(self.pack.members):
-            died, counted = int(state.died[i]), float(state.count[i]) > 0
-            values = dict(zip(trained, means[i], strict=True)) if counted else dict.fromkeys(trained)
-            seen = zip(watched, now[i], strict=True)
-            values |= {k: v if died < 0 and np.isfinite(v) else None for k, v in seen}
-            members[member.name] = values | ({"diverged": died} if died >= 0 else {})
-        state.total, state.count = torch.zeros_like(state.total), torch.zeros_like(state.count)
-        return {"step": state.step, "members": members}
 
 
 def fit(
@@ -164,6 +53,7 @@ def fit(
     batching: str = "auto",
     resident: bool | None = None,
     tensorboard: bool = False,
+    path: str = "auto",
 ) -> Ensemble:
     """Train every member of a run and return them.
 
@@ -172,9 +62,13 @@ def fit(
     diverged are left out of what is returned.
     `progress` is a bar on the terminal, by default only where there is one. `pack_size` limits how many
     members train at once; `resident=False` streams data instead of keeping it on the device.
+    `path` is "fast" (a GPU replays the whole step as compiled code, after half a minute of compiling), "plain"
+    (operation by operation, as on a CPU), or "auto": the fast one where it works and the run is long enough. Both
+    give the same results up to rounding. A pack that was stopped goes on with the path that it began with.
     """
     made = pick_device(device)
     check_precision(run.precision, made)
+    check_path(path, made, "loop" if batching == "loop" else "vmap")
     if pack_size is not None and pack_size < 1:
         raise UntwineError(f"pack_size must be 1 or more, not {pack_size}")
     if not checkpoint_seconds >= 0:
@@ -204,7 +98,7 @@ def fit(
             assert table is not None
             members = [folder.member(name, run) if folder else own[name] for name in pack["members"]]
             trainer = Trainer(members, run, table, made, batching)
-            _train(trainer, pack, folder, reporter, checkpoint_seconds, history)
+            _train(trainer, pack, folder, reporter, checkpoint_seconds, history, path)
             states = [trainer.pack.state(i) for i in range(len(members))]
             died = trainer.state.died.tolist()
             if folder is not None:
@@ -234,6 +128,7 @@ def _train(
     reporter: Reporter,
     seconds: float,
     history: list[dict[str, Any]],
+    path: str,
 ) -> None:
     """Train one pack, with its checkpoints, log and progress."""
     where = folder.path / "checkpoint" if folder else None
@@ -243,6 +138,8 @@ def _train(
         if found is not None:
             trainer.state.put(*found)
         folder.rewind_log(pack["number"], trainer.state.step)
+    _take_path(trainer, pack, path, reporter)
+    if folder is not None:
         _note_provenance(folder, pack, trainer)
     saved = time.monotonic()
 
@@ -269,6 +166,27 @@ def _train(
                 save()
 
 
+def _take_path(trainer: Trainer, pack: dict[str, Any], path: str, reporter: Reporter) -> None:
+    """Compile a trainer's step if it is to take the fast path; should that fail, it stays on the plain one."""
+    began = pack.get("path", "plain" if "torch" in pack else None)  # there were packs before there were two paths
+    if choose(path, trainer.pack.device, trainer.pack.batching, trainer.run.steps, began) == "plain":
+        return
+    _tell(reporter, "compiling the training step for the GPU, which takes about half a minute")
+    try:
+        trainer.compile()
+    except Exception as error:
+        why = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+        if path == "fast":
+            raise UntwineError(f"the fast path failed while it was compiled ({why}); path='plain' would do") from error
+        warnings.warn(f"the fast path failed while it was compiled ({why}); training takes the plain one", stacklevel=4)
+
+
+def _tell(reporter: Reporter, what: str) -> None:
+    note = getattr(reporter, "note", None)
+    if note is not None:
+        note(what)
+
+
 def _interrupted(folder: Folder | None, step: int) -> str:
     if folder is None:
         return "interrupted; nothing was saved: no folder was given"
@@ -284,6 +202,7 @@ def _note_provenance(folder: Folder, pack: dict[str, Any], trainer: Trainer) -> 
         "hardware": torch.cuda.get_device_name() if trainer.pack.device.type == "cuda" else platform.machine(),
         "threads": torch.get_num_threads(),
         "batching": trainer.pack.batching,
+        "path": trainer.path,
     }
     changed = [key for key, value in facts.items() if pack.get(key, value) != value]
     for key in changed:

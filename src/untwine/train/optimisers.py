@@ -1,7 +1,8 @@
 """Optimisers over the flat parameters of a pack: `[members, parameters]`, all members at once.
 
-An optimiser is a function of its settings; `state` names its buffers, `update` is one step. The rate and
-everything else may differ by member. The arithmetic is that of `torch.optim` (a test compares them).
+An optimiser is a function of its settings; `state` names its buffers, `update` is one step, and `corrections`
+gives the numbers that depend on the step alone, for many steps at once. The rate may differ by member. The
+arithmetic is that of `torch.optim` (a test compares them).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -21,10 +23,12 @@ optimisers = Registry("optimiser")
 
 @dataclass(frozen=True)
 class Optimiser:
-    """Names of the state's buffers, and a step: (parameters, gradients, state, rate, t) -> new ones."""
+    """Names of the state's buffers, a step: (parameters, gradients, state, rate, corrections) -> new ones, and
+    its corrections `[steps, count]` for steps that are counted from one."""
 
     state: tuple[str, ...]
-    update: Callable[[Tensor, Tensor, Mapping[str, Tensor], Tensor, int], tuple[Tensor, dict[str, Tensor]]]
+    update: Callable[[Tensor, Tensor, Mapping[str, Tensor], Tensor, Tensor], tuple[Tensor, dict[str, Tensor]]]
+    corrections: Callable[[np.ndarray], np.ndarray] = lambda t: np.empty((len(t), 0))
 
     def start(self, parameters: Float[Tensor, "members parameters"]) -> dict[str, Tensor]:
         return {name: torch.zeros_like(parameters) for name in self.state}
@@ -47,17 +51,21 @@ def adam(beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-8, amsgrad: b
     """
 
     def update(
-        p: Tensor, g: Tensor, state: Mapping[str, Tensor], rate: Tensor, t: int
+        p: Tensor, g: Tensor, state: Mapping[str, Tensor], rate: Tensor, corrections: Tensor
     ) -> tuple[Tensor, dict[str, Tensor]]:
         first = torch.lerp(state["first"], g, 1 - beta1)
         second = (state["second"] * beta2).addcmul_(g, g, value=1 - beta2)
         new = {"first": first, "second": second}
         if amsgrad:
             new["largest"] = second = torch.maximum(state["largest"], second)
-        scale = second.sqrt().div_((1 - beta2**t) ** 0.5).add_(eps)
-        return p - (rate / (1 - beta1**t))[:, None] * (first / scale), new
+        scale = second.sqrt().div_(corrections[1]).add_(eps)
+        return p - (rate / corrections[0])[:, None] * (first / scale), new
 
-    return Optimiser(("first", "second", "largest") if amsgrad else ("first", "second"), update)
+    def corrections(t: np.ndarray) -> np.ndarray:
+        """For means that began at zero."""
+        return np.stack((1 - beta1**t, np.sqrt(1 - beta2**t)), -1)
+
+    return Optimiser(("first", "second", "largest") if amsgrad else ("first", "second"), update, corrections)
 
 
 @optimisers.add
@@ -81,7 +89,7 @@ def adagrad(eps: float = 1e-10) -> Optimiser:
     """
 
     def update(
-        p: Tensor, g: Tensor, state: Mapping[str, Tensor], rate: Tensor, t: int
+        p: Tensor, g: Tensor, state: Mapping[str, Tensor], rate: Tensor, corrections: Tensor
     ) -> tuple[Tensor, dict[str, Tensor]]:
         total = torch.addcmul(state["total"], g, g)
         return p - rate[:, None] * (g / (total.sqrt() + eps)), {"total": total}

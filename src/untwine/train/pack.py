@@ -71,17 +71,22 @@ class Stack:
         lead = rows.shape[:-1]
         return {n: p.reshape((*lead, *s)) for n, p, s in zip(self.names, pieces, self.shapes, strict=True)}
 
-    def map(self, function: Callable[..., Any], *arguments: Any) -> Tensor:
-        """`function(vae, *arguments)` for each member, without gradients; arguments and results are stacked."""
+    def map(self, function: Callable[..., Any], *arguments: Any, shared: bool = False) -> Tensor:
+        """`function(vae, *arguments)` for each member, without gradients; results are stacked.
+
+        So are arguments, a share for each member, unless they are `shared`: then all members see them whole.
+        """
         parameters = self.views(self.parameters)
         if self.batching == "vmap":
+            places = (0, 0, *((None if shared else 0,) * len(arguments)))
             with torch.no_grad():
-                mapped = vmap(lambda p, b, *a: self.call(self.template, p, b, function, *a))
+                mapped = vmap(lambda p, b, *a: self.call(self.template, p, b, function, *a), in_dims=places)
                 return mapped(parameters, self.buffers, *arguments)
 
         def one(template: VAE, i: int) -> Tensor:
+            own = arguments if shared else _at(arguments, i)
             with torch.no_grad():  # here, since every thread has a mode of its own
-                return self.call(template, _at(parameters, i), _at(self.buffers, i), function, *_at(arguments, i))
+                return self.call(template, _at(parameters, i), _at(self.buffers, i), function, *own)
 
         return torch.stack(self.each(one))
 
@@ -227,7 +232,14 @@ class Pack(Stack):
         return torch.stack([self._column([rate(steps) for rate in group.rates]) for group in self.groups])
 
     def _column(self, values: Sequence[np.ndarray]) -> Tensor:
-        return torch.from_numpy(np.stack(values, -1)).float().to(self.device)
+        return self.sent(np.stack(values, -1))
+
+    def sent(self, values: np.ndarray) -> Tensor:
+        """Numbers on the device, as float32, without waiting for it."""
+        found = torch.from_numpy(values).float()
+        if self.device.type == "cuda":
+            return found.pin_memory().to(self.device, non_blocking=True)
+        return found.to(self.device)
 
     def _leaves(self, views: Mapping[str, Tensor]) -> dict[str, Tensor]:
         return {name: value.detach().requires_grad_(name not in self.frozen) for name, value in views.items()}

@@ -1,0 +1,68 @@
+"""Rows of measurements in a JSON file, each of them there as soon as it is known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from untwine import files
+from untwine._version import __version__
+from untwine.errors import UntwineError
+
+Row = dict[str, Any]
+
+
+class Rows:
+    """The rows of a file (or of none), one for each value of some keys; other rows of the file stay.
+
+    `about` is what they were measured on. A file with rows from other hardware is refused. `complete` may add to rows
+    what depends on others, whenever the file is written.
+
+    >>> rows = Rows(None, ("name", "size"), {})
+    >>> rows.put({"name": "a", "size": 1, "seconds": 2.0})
+    >>> rows.put({"name": "a", "size": 1, "seconds": 3.0})
+    >>> rows.find({"name": "a", "size": 1})["seconds"], rows.find({"name": "a", "size": 2}), len(rows.new)
+    (3.0, None, 1)
+    """
+
+    def __init__(
+        self,
+        path: str | Path | None,
+        keys: Sequence[str],
+        about: dict[str, Any],
+        complete: Callable[[list[Row]], None] = lambda rows: None,
+    ):
+        self.path = None if path is None else Path(path)
+        self.keys, self.about, self.complete = tuple(keys), about, complete
+        self.rows: list[Row] = []
+        self.new: list[Row] = []  # that were put
+        if self.path and self.path.exists():
+            try:
+                content = json.loads(self.path.read_text())
+                self.rows, before = content["rows"], content.get("hardware")
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                raise UntwineError(f"{path} is there, and holds no rows ({error}); give another file") from None
+            if "hardware" in about and before != about["hardware"]:
+                raise UntwineError(
+                    f"{path} has numbers from {before}, and these are from {about['hardware']}: give another file"
+                )
+
+    def find(self, row: Row) -> Row | None:
+        """The row with the keys of this one."""
+        return next((one for one in self.rows if self._key(one) == self._key(row)), None)
+
+    def put(self, row: Row) -> None:
+        """Add a row, or put it in the place of the one with its keys; the file is written."""
+        for rows in (self.rows, self.new):
+            keys = [self._key(one) for one in rows]
+            place = keys.index(self._key(row)) if self._key(row) in keys else len(rows)
+            rows[place : place + 1] = [row]
+        self.complete(self.rows)
+        if self.path:
+            content = {"untwine": __version__, **self.about, "rows": self.rows}
+            files.write(self.path, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
+
+    def _key(self, row: Row) -> str:
+        return json.dumps([row.get(key) for key in self.keys])

@@ -1,0 +1,133 @@
+"""The kernels as torch operators: opaque to a tracer, with shapes known without running them.
+
+On a GPU bfloat16 goes to the CUDA kernels where they serve (`serves`), everything else to Triton's; other
+devices have the plain torch of `reference`. Who makes the output of a ReLU also says where it is not zero,
+as bits, if it is the CUDA kernels.
+"""
+
+# Without postponed annotations: an operator's schema is made from them.
+import torch
+from torch import Tensor
+
+from untwine.kernels import reference
+from untwine.kernels.geometry import Geometry
+
+
+def serves(x: Tensor, g: Geometry, what: str) -> bool:
+    """Whether the CUDA kernels do this: `down`, `up`, `fold` or `weight` of a convolution."""
+    if not x.is_cuda or x.dtype != torch.bfloat16 or torch.cuda.get_device_capability(x.device) < (8, 0):
+        return False
+    from untwine.kernels import cuda
+
+    return cuda.tile(g, what) is not None
+
+
+def _kernels(x: Tensor):  # noqa: ANN202 - a module
+    if not x.is_cuda:
+        return reference
+    from untwine.kernels import launch
+
+    return launch
+
+
+def _bits(out: Tensor, known: bool) -> Tensor:
+    return out.new_empty((*out.shape[:-1], out.shape[-1] // 8 if known else 0), dtype=torch.uint8)
+
+
+@torch.library.custom_op("untwine::down", mutates_args=())
+def down(
+    big: Tensor, weight: Tensor, bias: Tensor | None, mask: Tensor | None, geometry: list[int], relu: bool
+) -> tuple[Tensor, Tensor]:
+    """The small image from the big one, and where it is not zero."""
+    g = Geometry(*geometry)
+    if serves(big, g, "down"):
+        from untwine.kernels import cuda
+
+        return cuda.down(big, weight, bias, mask, g, relu)
+    out = _kernels(big).down(big, weight, bias, mask, g, relu)
+    return out, _bits(out, False)
+
+
+@down.register_fake
+def _(big, weight, bias, mask, geometry, relu):  # noqa: ANN001, ANN202
+    g = Geometry(*geometry)
+    out = big.new_empty(*big.shape[:2], g.hs, g.ws, g.cs)
+    return out, _bits(out, relu and serves(big, g, "down"))
+
+
+@torch.library.custom_op("untwine::up", mutates_args=())
+def up(
+    small: Tensor, weight: Tensor, bias: Tensor | None, mask: Tensor | None, geometry: list[int], relu: bool
+) -> tuple[Tensor, Tensor]:
+    """The big image from the small one, and where it is not zero."""
+    g = Geometry(*geometry)
+    if serves(small, g, "up"):
+        from untwine.kernels import cuda
+
+        return cuda.up(small, weight, bias, mask, g, relu)[:2]
+    out = _kernels(small).up(small, weight, bias, mask, None, g, relu)[0]
+    return out, _bits(out, False)
+
+
+@up.register_fake
+def _(small, weight, bias, mask, geometry, relu):  # noqa: ANN001, ANN202
+    g = Geometry(*geometry)
+    out = small.new_empty(*small.shape[:2], g.hb, g.wb, g.cb)
+    return out, _bits(out, relu and serves(small, g, "up"))
+
+
+@torch.library.custom_op("untwine::up_fold", mutates_args=())
+def up_fold(
+    small: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    mask: Tensor | None,
+    head: Tensor,
+    head_bias: Tensor | None,
+    geometry: list[int],
+    last: list[int],
+    relu: bool,
+    precise: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`up`, and what the next `up`, to few channels, makes of it: in float32 if it is to be `precise`."""
+    g, after = Geometry(*geometry), Geometry(*last)
+    if serves(small, g, "fold") and after.cb == 1:
+        from untwine.kernels import cuda
+
+        return cuda.up(small, weight, bias, mask, g, relu, head, head_bias, precise)
+    kernels = _kernels(small)
+    out, taps = kernels.up(small, weight, bias, mask, head, g, relu)
+    return out, _bits(out, False), kernels.fold(taps, head_bias, after, precise)
+
+
+@up_fold.register_fake
+def _(small, weight, bias, mask, head, head_bias, geometry, last, relu, precise):  # noqa: ANN001, ANN202
+    g, after = Geometry(*geometry), Geometry(*last)
+    out = small.new_empty(*small.shape[:2], g.hb, g.wb, g.cb)
+    kind = torch.promote_types(small.dtype, torch.float32) if precise else small.dtype
+    known = relu and serves(small, g, "fold") and after.cb == 1
+    return out, _bits(out, known), small.new_empty(*small.shape[:2], after.hb, after.wb, after.cb, dtype=kind)
+
+
+@torch.library.custom_op("untwine::weight", mutates_args=())
+def weight(small: Tensor, big: Tensor, geometry: list[int]) -> Tensor:
+    """The gradient of the weights, in parts that are to be added."""
+    g = Geometry(*geometry)
+    if serves(small, g, "weight"):
+        from untwine.kernels import cuda
+
+        return cuda.weight(small, big, g)
+    return _kernels(small).weight(small, big, g)
+
+
+@weight.register_fake
+def _(small, big, geometry):  # noqa: ANN001, ANN202
+    g = Geometry(*geometry)
+    if serves(small, g, "weight"):
+        from untwine.kernels import cuda
+
+        parts = cuda.parts(small.shape[0], small.shape[1], g, small.device.index)
+    else:
+        parts = _kernels(small).parts(small.shape, small.element_size(), g)
+    kind = torch.promote_types(small.dtype, torch.float32)
+    return small.new_empty(parts, small.shape[0], g.kernel**2 * g.cb, g.cs, dtype=kind)

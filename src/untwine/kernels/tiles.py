@@ -1,0 +1,188 @@
+"""Convolutions of a pack as matrix products, in Triton: every member has weights of its own.
+
+Images are `[members, images, height, width, channels]`, channels innermost. A convolution ties a big image
+to a small one, `big[y, x] ~ small[i, j]` with `y = stride i + ky - padding`, by a weight for each (ky, kx):
+
+- `down` makes the small image from the big one: a convolution, or the gradient of a transposed one;
+- `up` makes the big one from the small one: a transposed convolution, or the gradient of a convolution;
+- `weight` sums their products: the gradient of the weights.
+
+The pixels that one output needs lie side by side in a row, with their channels: runs of
+`kernel * channels` numbers, so that a product of matrices can be fed from long reads. The output of `up`
+falls into stride^2 phases, each of which is a small dense convolution (of kernel / stride taps a side).
+Behind a product come bias, ReLU and the mask of a ReLU, before anything is written.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _behind(acc, columns, bias, mask, places, valid, RELU: tl.constexpr, BIAS: tl.constexpr, MASK: tl.constexpr):
+    """Bias, ReLU, and the mask of another's ReLU."""
+    if BIAS:
+        acc += bias[None, :]
+    if RELU:
+        acc = tl.maximum(acc, 0.0)
+    if MASK:
+        there = tl.load(mask + places[:, None] + columns[None, :], mask=valid, other=0.0)
+        acc = tl.where(there > 0, acc, 0.0)
+    return acc
+
+
+@triton.jit
+def _under(
+    big, image, i, j, valid, k, HB: tl.constexpr, WB: tl.constexpr, CB: tl.constexpr,
+    K: tl.constexpr, STRIDE: tl.constexpr, PAD: tl.constexpr,
+):  # fmt: skip
+    """The numbers under the kernel at places of the small image: rows of K runs of K * CB."""
+    y = i[:, None] * STRIDE + (k // (K * CB))[None, :] - PAD
+    run = (j * (STRIDE * CB) - PAD * CB)[:, None] + (k % (K * CB))[None, :]
+    ok = valid[:, None] & (k < K * K * CB)[None, :] & (y >= 0) & (y < HB) & (run >= 0) & (run < WB * CB)
+    return tl.load(big + (image[:, None] * HB + y) * (WB * CB) + run, mask=ok, other=0.0)
+
+
+@triton.jit
+def down(
+    big, weight, bias, mask, out, big_stride, images, masks, mask_member, mask_image,
+    HB: tl.constexpr, WB: tl.constexpr, CB: tl.constexpr, HS: tl.constexpr, WS: tl.constexpr, CS: tl.constexpr,
+    K: tl.constexpr, STRIDE: tl.constexpr, PAD: tl.constexpr,
+    RELU: tl.constexpr, BIAS: tl.constexpr, MASK: tl.constexpr, PRECISION: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, KW: tl.constexpr,
+):  # fmt: skip
+    member = tl.program_id(1).to(tl.int64)
+    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    valid = rows < images * HS * WS
+    image, place = rows // (HS * WS), rows % (HS * WS)
+    i, j = place // WS, place % WS
+    columns = tl.arange(0, BN)
+    big += member * big_stride
+    weight += member * (K * K * CB * CS)
+    acc = tl.zeros((BM, BN), tl.float32)
+    for start in range(0, K * K * CB, KW):
+        k = start + tl.arange(0, KW)
+        a = _under(big, image, i, j, valid, k, HB, WB, CB, K, STRIDE, PAD)
+        b = tl.load(
+            weight + k[:, None] * CS + columns[None, :],
+            mask=(k < K * K * CB)[:, None] & (columns < CS)[None, :], other=0.0,
+        )  # fmt: skip
+        acc = tl.dot(a, b, acc, input_precision=PRECISION)
+    added = tl.load(bias + member * CS + columns, mask=columns < CS, other=0.0) if BIAS else columns
+    ok = valid[:, None] & (columns < CS)[None, :]
+    known = member * mask_member + image % masks * mask_image + place * CS
+    acc = _behind(acc, columns, added, mask, known, ok, RELU, BIAS, MASK)
+    places = (member * images * (HS * WS) + rows) * CS
+    tl.store(out + places[:, None] + columns[None, :], acc.to(out.dtype.element_ty), mask=ok)
+
+
+@triton.jit
+def up(
+    small, weight, bias, mask, head, out, taps, small_stride, images, masks, mask_member, mask_image,
+    HB: tl.constexpr, WB: tl.constexpr, CB: tl.constexpr, HS: tl.constexpr, WS: tl.constexpr, CS: tl.constexpr,
+    T: tl.constexpr, STRIDE: tl.constexpr, PAD: tl.constexpr,
+    RELU: tl.constexpr, BIAS: tl.constexpr, MASK: tl.constexpr, HEAD: tl.constexpr,
+    PRECISION: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, KW: tl.constexpr, PHASES: tl.constexpr,
+):  # fmt: skip
+    H: tl.constexpr = (HB + STRIDE - 1) // STRIDE
+    W: tl.constexpr = (WB + STRIDE - 1) // STRIDE
+    GROUPS: tl.constexpr = STRIDE * STRIDE // PHASES
+    member = tl.program_id(1).to(tl.int64)
+    tile, group = tl.program_id(0) // GROUPS, tl.program_id(0) % GROUPS
+    rows = tile * BM + tl.arange(0, BM)
+    valid = rows < images * (H * W)
+    image, place = rows // (H * W), rows % (H * W)
+    i, j = place // W, place % W
+    columns = tl.arange(0, BN)
+    small += member * small_stride
+    weight += member * (STRIDE * STRIDE * T * T * CS * CB)
+    added = tl.load(bias + member * CB + columns, mask=columns < CB, other=0.0) if BIAS else columns
+    for within in range(PHASES):
+        phase = group * PHASES + within
+        py, px = phase // STRIDE, phase % STRIDE
+        acc = tl.zeros((BM, BN), tl.float32)
+        for piece in tl.static_range((T * T * CS + KW - 1) // KW):
+            k = piece * KW + tl.arange(0, KW)
+            y = (i + (py + PAD) // STRIDE)[:, None] - (k // (T * CS))[None, :]
+            run = ((j + (px + PAD) // STRIDE - (T - 1)) * CS)[:, None] + (k % (T * CS))[None, :]
+            ok = valid[:, None] & (k < T * T * CS)[None, :] & (y >= 0) & (y < HS) & (run >= 0) & (run < WS * CS)
+            a = tl.load(small + (image[:, None] * HS + y) * (WS * CS) + run, mask=ok, other=0.0)
+            b = tl.load(
+                weight + (phase * (T * T * CS) + k)[:, None] * CB + columns[None, :],
+                mask=(k < T * T * CS)[:, None] & (columns < CB)[None, :], other=0.0,
+            )  # fmt: skip
+            acc = tl.dot(a, b, acc, input_precision=PRECISION)
+        oy, ox = i * STRIDE + py, j * STRIDE + px
+        fits = valid & (oy < HB) & (ox < WB)
+        ok = fits[:, None] & (columns < CB)[None, :]
+        pixel = oy * WB + ox
+        known = member * mask_member + image % masks * mask_image + pixel * CB
+        acc = _behind(acc, columns, added, mask, known, ok, RELU, BIAS, MASK)
+        pixels = (member * images + image) * (HB * WB) + pixel
+        value = acc.to(small.dtype.element_ty)
+        tl.store(out + (pixels * CB)[:, None] + columns[None, :], value, mask=ok)
+        if HEAD > 0:  # the next layer's products, which `fold` adds up
+            t = tl.arange(0, HEAD)
+            w = tl.load(
+                head + (member * CB + columns)[:, None] * HEAD + t[None, :], mask=(columns < CB)[:, None], other=0.0
+            )
+            made = tl.dot(value, w, input_precision=PRECISION)
+            tl.store(taps + (pixels * HEAD)[:, None] + t[None, :], made.to(taps.dtype.element_ty), mask=fits[:, None])
+
+
+@triton.jit
+def weight(
+    small, big, out, small_stride, big_stride, images, chunk,
+    HB: tl.constexpr, WB: tl.constexpr, CB: tl.constexpr, HS: tl.constexpr, WS: tl.constexpr, CS: tl.constexpr,
+    K: tl.constexpr, STRIDE: tl.constexpr, PAD: tl.constexpr, PRECISION: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, KW: tl.constexpr,
+):  # fmt: skip
+    """The part of the sum that `chunk` positions give: `[parts, members, K * K * CB, CS]`."""
+    GROUPS: tl.constexpr = (K * K * CB + KW - 1) // KW
+    part, group = tl.program_id(0) // GROUPS, tl.program_id(0) % GROUPS
+    member = tl.program_id(1).to(tl.int64)
+    columns = tl.arange(0, BN)
+    k = group * KW + tl.arange(0, KW)
+    small += member * small_stride
+    big += member * big_stride
+    last = tl.minimum((part + 1) * chunk, images * (HS * WS))
+    acc = tl.zeros((KW, BN), tl.float32)
+    for start in range(part * chunk, last, BM):
+        rows = start + tl.arange(0, BM)
+        valid = rows < last
+        image, place = rows // (HS * WS), rows % (HS * WS)
+        a = _under(big, image, place // WS, place % WS, valid, k, HB, WB, CB, K, STRIDE, PAD)
+        b = tl.load(
+            small + rows[:, None] * CS + columns[None, :], mask=valid[:, None] & (columns < CS)[None, :], other=0.0
+        )
+        acc = tl.dot(tl.trans(a), b, acc, input_precision=PRECISION)
+    base = out + ((part * tl.num_programs(1) + member) * (K * K * CB) + k)[:, None] * CS + columns[None, :]
+    tl.store(base, acc, mask=(k < K * K * CB)[:, None] & (columns < CS)[None, :])
+
+
+@triton.jit
+def fold(
+    taps, bias, out, images,
+    HB: tl.constexpr, WB: tl.constexpr, CB: tl.constexpr, HS: tl.constexpr, WS: tl.constexpr, WIDE: tl.constexpr,
+    K: tl.constexpr, T: tl.constexpr, STRIDE: tl.constexpr, PAD: tl.constexpr, BIAS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    """The last step of an `up` whose products with the weights are there: `big[y, x]` is a sum of some of them."""
+    image = tl.program_id(1).to(tl.int64)  # of all members
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    valid = at < HB * WB * CB
+    c, x, y = at % CB, at // CB % WB, at // (CB * WB)
+    taps += image * (HS * WS * WIDE)
+    acc = tl.zeros((BLOCK,), tl.float32)
+    for ty in tl.static_range(T):
+        ky = (y + PAD) % STRIDE + STRIDE * ty
+        i = (y + PAD) // STRIDE - ty
+        for tx in tl.static_range(T):
+            kx = (x + PAD) % STRIDE + STRIDE * tx
+            j = (x + PAD) // STRIDE - tx
+            ok = valid & (ky < K) & (kx < K) & (i >= 0) & (i < HS) & (j >= 0) & (j < WS)
+            acc += tl.load(taps + (i * WS + j) * WIDE + (ky * K + kx) * CB + c, mask=ok, other=0.0).to(tl.float32)
+    if BIAS:
+        acc += tl.load(bias + image // images * CB + c, mask=valid, other=0.0)
+    tl.store(out + image * (HB * WB * CB) + at, acc.to(out.dtype.element_ty), mask=valid)

@@ -1,0 +1,119 @@
+"""Where convolutions run as kernels of a whole pack: layers in a row become one stage.
+
+`with fast():` makes `stages` join what the kernels can do; everything else stays an ordinary layer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
+
+import torch
+from torch import Tensor, nn
+
+from untwine.model.layers import rule
+
+_FAST: ContextVar[bool] = ContextVar("fast", default=False)
+
+
+@contextlib.contextmanager
+def fast() -> Iterator[None]:
+    """Let convolutions run as kernels, in what is called inside."""
+    token = _FAST.set(True)
+    try:
+        yield
+    finally:
+        _FAST.reset(token)
+
+
+def is_fast() -> bool:
+    return _FAST.get()
+
+
+def fits(layer: nn.Module) -> bool:
+    """Whether the kernels can do this layer: a convolution with square kernels, of one group, without dilation."""
+    if not isinstance(layer, nn.Conv2d | nn.ConvTranspose2d) or rule(layer) is None:
+        return False
+    same = all(len(set(pair)) == 1 for pair in (layer.kernel_size, layer.stride, layer.padding))
+    return (
+        not isinstance(layer.padding, str)
+        and same
+        and layer.groups == 1
+        and set(layer.dilation) == {1}
+        and layer.stride[0] <= layer.kernel_size[0]
+        and layer.kernel_size[0] * max(layer.in_channels, layer.out_channels) <= 1024
+    )
+
+
+def stages(layers: Sequence[nn.Module]) -> list[nn.Module]:
+    """The same layers, those in a row that the kernels can do joined."""
+    if not is_fast():
+        return list(layers)
+    found: list[nn.Module] = []
+    place = 0
+    while place < len(layers):
+        stop = place
+        while stop < len(layers) and fits(layers[stop]):
+            stop += 1 + (stop + 1 < len(layers) and type(layers[stop + 1]) is nn.ReLU)
+            if type(layers[stop - 1]) is not nn.ReLU:
+                break  # without a ReLU in between there is no mask to share
+        found.append(Stage(layers[place:stop]) if stop > place else layers[place])
+        place = max(stop, place + 1)
+    return found
+
+
+class Stage(nn.Module):
+    """Convolutions in a row, each but the last with a ReLU behind it."""
+
+    def __init__(self, layers: Sequence[nn.Module]):
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+
+    def _plan(self, shape: Sequence[int], tangents: bool):  # noqa: ANN202 - kernels are imported when they are used
+        from untwine.kernels.chain import Link, Plan
+        from untwine.kernels.geometry import Geometry
+
+        links, (height, width) = [], shape
+        layers = list(self.layers)
+        for number, layer in enumerate(layers):
+            if type(layer) is nn.ReLU:
+                continue
+            assert isinstance(layer, nn.Conv2d | nn.ConvTranspose2d)
+            relu = number + 1 < len(layers) and type(layers[number + 1]) is nn.ReLU
+            kernel, stride, padding = layer.kernel_size[0], layer.stride[0], int(layer.padding[0])
+            here = height, width
+            if isinstance(layer, nn.ConvTranspose2d):
+                height, width = (
+                    (n - 1) * stride - 2 * padding + kernel + o
+                    for n, o in zip(here, layer.output_padding, strict=True)
+                )
+                sizes = height, width, layer.out_channels, *here, layer.in_channels
+            else:
+                height, width = ((n + 2 * padding - kernel) // stride + 1 for n in here)
+                sizes = *here, layer.in_channels, height, width, layer.out_channels
+            links.append(Link(Geometry(*sizes, kernel, stride, padding), isinstance(layer, nn.ConvTranspose2d), relu))
+        return Plan(tuple(links), tangents)
+
+    def _run(self, x: Tensor, rest: Sequence[Tensor | None], tangents: bool) -> list[Tensor]:
+        from untwine.kernels.chain import Chain
+
+        kind = torch.get_autocast_dtype(x.device.type) if torch.is_autocast_enabled(x.device.type) else x.dtype
+        plan = self._plan(x.shape[2:], tangents)
+        weights = [layer.weight[None] for layer in self.layers if type(layer) is not nn.ReLU]
+        inside = x.permute(0, 2, 3, 1)[None].to(kind).contiguous()
+        return list(Chain.apply(plan, inside, *weights, *rest))  # type: ignore[no-untyped-call]
+
+    def trace(self, x: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """The output, and what tangents need: the outputs of the ReLUs (channels last), and where they are not zero."""
+        biases = [None if c.bias is None else c.bias[None] for c in self.layers if type(c) is not nn.ReLU]
+        output, *kept = self._run(x, biases, tangents=False)
+        return output[0].permute(0, 3, 1, 2), tuple(kept)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.trace(x)[0]
+
+    def push(self, masks: Sequence[Tensor], tangents: Tensor) -> Tensor:
+        """Tangents `[columns, batch, ...]` behind the stage."""
+        found = self._run(tangents.flatten(0, 1), masks, tangents=True)[0]
+        return found[0].permute(0, 3, 1, 2).unflatten(0, tangents.shape[:2])

@@ -1,0 +1,271 @@
+"""The fast path: a whole training step, traced once, compiled, and replayed as one CUDA graph.
+
+The gathering of the batch, noise, forward and backward pass, optimiser, schedules and the sums for the log
+are one function of tensors that stay where they are: the state, and buffers that hold a block of steps.
+A counter on the device says which of them is next, so that nothing waits for the host. The function is
+traced by `make_fx` and compiled by Inductor; the plain path remains what it is compared with.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import shutil
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.distributions import Distribution
+from torch.utils import _pytree as pytree
+
+from untwine.errors import UntwineError
+from untwine.train.batches import Block, scaled
+
+if TYPE_CHECKING:
+    from untwine.train.trainer import Trainer
+
+PATHS = ("auto", "fast", "plain")
+LONG = 2_000  # steps that repay half a minute of compiling
+BACKEND = "inductor"  # "trace" runs what was traced as it is, to test all of it but the compiler
+WARM_UP = 3  # runs before the capture: kernels are made and chosen in the first
+# Choices by measurement would differ from process to process, and with them the last bits of sums.
+OPTIONS = {"triton.cudagraphs": False, "deterministic": True, "shape_padding": False, "size_asserts": False}
+
+
+def obstacle(device: torch.device, batching: str) -> str:
+    """Why the fast path cannot be taken here; nothing if it can."""
+    if device.type != "cuda":
+        return f"it is for cuda, and the device is {device.type}"
+    if batching != "vmap":
+        return "it trains all members as one, and batching='loop' one by one"
+    if torch.cuda.get_device_capability(device) < (7, 0):
+        return f"Triton does not know a GPU as old as {torch.cuda.get_device_name(device)}"
+    if find_spec("triton") is None:
+        return "Triton is not installed: pip install triton"
+    if not any(shutil.which(name) for name in (os.environ.get("CC", ""), "gcc", "clang", "cc") if name):
+        return "there is no C compiler, which Triton needs: install gcc, or name one in the variable CC"
+    return ""
+
+
+def check_path(path: str, device: torch.device, batching: str) -> None:
+    """Refuse a path that is none, or one that cannot be taken."""
+    if path not in PATHS:
+        raise UntwineError(f"path is 'auto', 'fast' or 'plain', not {path!r}")
+    against = obstacle(device, batching) if path == "fast" else ""
+    if against:
+        raise UntwineError(f"the fast path cannot be taken: {against}; leave path at 'auto', or use 'plain'")
+
+
+def choose(path: str, device: torch.device, batching: str, steps: int, began: str | None = None) -> str:
+    """The path of a pack, "fast" or "plain". `auto` goes on as the pack `began`, and else asks if it is worth it."""
+    check_path(path, device, batching)
+    wanted = path if path != "auto" else began or ("fast" if device.type == "cuda" and steps >= LONG else "plain")
+    against = obstacle(device, batching) if wanted == "fast" else ""
+    if against:
+        warnings.warn(f"the fast path cannot be taken: {against}; training takes the plain one", stacklevel=4)
+    return "plain" if against else wanted
+
+
+class CompiledStep:
+    """The steps of a trainer on the fast path: `begin` a block, then call it for each step that `fits`.
+
+    Making one compiles, which takes a while, and leaves the trainer's state bitwise as it was.
+    """
+
+    def __init__(self, trainer: Trainer, backend: str | None = None):
+        self.trainer, self.backend = trainer, backend or BACKEND
+        self.device = trainer.pack.device
+        made = trainer.batches
+        self.size = made.size if made.sampling == "iid" else min(made.size, made.info.data_size)
+        self.width = self.size if made.pairing is None else 2 * self.size  # examples and their partners
+        self.given = self._buffers()
+        self.flat, self.structure = pytree.tree_flatten(self.given)
+        self.pool: Any = None
+        before = {name: value.clone() for name, value in trainer.state.tensors().items()}
+        try:
+            with kernels():
+                kinds = (False, True) if trainer.pack.terms[1] else (False,)
+                self.variants = {watch: self._variant(watch) for watch in kinds}
+        finally:
+            trainer.state.fill(before)
+
+    def _buffers(self) -> dict[str, Any]:
+        """All that the function is of, by name: tensors that stay, and whose content changes."""
+        trainer, made, pack = self.trainer, self.trainer.batches, self.trainer.pack
+        members, steps = len(pack), made.block
+        like: dict[str, Any] = {"device": self.device}
+        twice = range(2 if made.second else 1)
+        block: dict[str, Any] = {
+            "noise": {k: torch.full((steps, members, self.width, *s), 0.5, **like) for k, (_, s) in made.noise.items()},
+            "schedules": {
+                name: tuple(one.new_ones((steps, *one.shape[1:])) for one in values)
+                for name, values in trainer.schedules(np.arange(1)).items()
+            },
+        }
+        given: dict[str, Any] = {
+            "state": trainer.state.tensors(),
+            "parts": pack.buffers,
+            "place": torch.zeros(1, dtype=torch.long, **like),  # of the step in the block
+            "start": torch.zeros((), dtype=torch.long, **like),  # the first step of the block
+            "block": block,
+        }
+        if made.gathered:
+            block["numbers"] = [torch.zeros(steps, members, self.size, dtype=torch.long, **like) for _ in twice]
+            given["rows"] = made.table.rows
+            if made.table.standard is not None:
+                given["standard"] = made.table.standard
+        else:
+            given["batches"] = [torch.zeros(members, self.width, *made.info.shape, **like) for _ in twice]
+        return given
+
+    def _variant(self, watch: bool) -> Callable[[], Tensor]:
+        """What runs a step and gives its terms."""
+        with torch.enable_grad(), _unchecked():
+            traced = _traced(self._function(watch), self.flat)
+        if self.backend == "trace":
+            return lambda: traced(*self.flat)[0]
+        compiled = _inductor(traced, self.flat)
+        return self._captured(compiled) if self.device.type == "cuda" else lambda: compiled(*self.flat)[0]
+
+    def _function(self, watch: bool) -> Callable[..., list[Tensor]]:
+        """A step as a function of the flat tensors; it changes some of them, and returns its terms."""
+        trainer = self.trainer
+
+        def step(*flat: Tensor) -> list[Tensor]:
+            given = pytree.tree_unflatten(flat, self.structure)
+            state, place = given["state"], given["place"]
+            now = pytree.tree_map(lambda many: many.index_select(0, place)[0], given["block"])
+            if "numbers" in now:
+                x = [_rows(given["rows"], numbers, given.get("standard")) for numbers in now["numbers"]]
+            else:
+                x = given["batches"]
+            second = x[1] if len(x) > 1 else None
+            with _in_place(trainer.pack, state["parameters"], given["parts"]):
+                schedules = now["schedules"]
+                terms, gradients = trainer.pack.step(x[0], schedules["weights"], now["noise"], watch, None, second)
+            new = trainer.updated(state, given["start"] + place[0], terms, gradients, schedules)
+            for name, value in new.items():
+                state[name].copy_(value)
+            place.add_(1)
+            return [terms]
+
+        return step
+
+    def _captured(self, function: Callable[..., Any]) -> Callable[[], Tensor]:
+        """The function as a CUDA graph."""
+        stream = torch.cuda.Stream(self.device)
+        stream.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(stream), torch.no_grad():
+            for _ in range(WARM_UP):
+                self.given["place"].zero_()
+                function(*self.flat)
+            stream.synchronize()
+            self.given["place"].zero_()
+        torch.cuda.current_stream(self.device).wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        # Graphs share their memory: one at a time runs, and its terms are read before the next.
+        with torch.no_grad(), torch.cuda.graph(graph, self.pool, stream, capture_error_mode="thread_local"):
+            terms = function(*self.flat)[0]
+        self.pool = graph.pool()
+
+        def replay() -> Tensor:
+            graph.replay()
+            return terms
+
+        return replay
+
+    def begin(self, block: Block, schedules: Mapping[str, Any]) -> None:
+        """Fill the buffers with what the steps of a block consume."""
+        found: dict[str, Any] = {"schedules": schedules}
+        found["noise"] = {name: values[:, :, : self.width] for name, values in block.noise.items()}
+        if "numbers" in self.given["block"]:
+            found["numbers"] = [_stacked(numbers, self.size) for numbers in zip(*block.sources, strict=True)]
+        _fill(self.given["block"], found)
+        self.given["place"].zero_()
+        self.given["start"].fill_(block.start)
+
+    def fits(self, block: Block, i: int) -> bool:
+        """Whether the i-th step was compiled for: the last batch of an epoch may be short."""
+        return block.size(i) == self.size
+
+    def __call__(self, block: Block, i: int, watch: bool) -> Tensor:
+        """Train one step; its terms."""
+        if "batches" in self.given:
+            for buffer, batch in zip(self.given["batches"], block.examples(i), strict=False):
+                buffer.copy_(batch)
+        return self.variants[watch]()
+
+    def skip(self) -> None:
+        """Another took this step."""
+        self.given["place"].add_(1)
+
+
+def _traced(function: Callable[..., Any], tensors: list[Tensor]) -> torch.fx.GraphModule:
+    """The operations of a function, below autograd and vmap, without doing any of them."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    return make_fx(function, tracing_mode="fake", _allow_non_fake_inputs=True)(*tensors)
+
+
+def _inductor(traced: torch.fx.GraphModule, tensors: list[Tensor]) -> Callable[..., Any]:
+    import torch._inductor as inductor
+
+    known = set(inductor.list_options())
+    compiler: Any = inductor.compile
+    with torch.no_grad():
+        return compiler(traced, tensors, options={key: OPTIONS[key] for key in OPTIONS if key in known})
+
+
+@contextlib.contextmanager
+def kernels() -> Iterator[None]:
+    """Our own kernels for convolutions, where there are such."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(ImportError):
+            stack.enter_context(importlib.import_module("untwine.model.convolutions").fast())
+        yield
+
+
+@contextlib.contextmanager
+def _unchecked() -> Iterator[None]:
+    """Distributions that do not look at their arguments: torch makes some inside of others, which do."""
+    before = Distribution._validate_args
+    Distribution.set_default_validate_args(False)
+    try:
+        yield
+    finally:
+        Distribution.set_default_validate_args(before)
+
+
+@contextlib.contextmanager
+def _in_place(pack: Any, parameters: Tensor, buffers: Mapping[str, Tensor]) -> Iterator[None]:
+    """A pack with other tensors in the place of its own."""
+    before = pack.parameters, pack.buffers
+    pack.parameters, pack.buffers = parameters, buffers
+    try:
+        yield
+    finally:
+        pack.parameters, pack.buffers = before
+
+
+def _rows(rows: Tensor, numbers: Tensor, standard: Tensor | None) -> Tensor:
+    return scaled(rows.index_select(0, numbers.flatten()), standard).unflatten(0, numbers.shape)
+
+
+def _stacked(numbers: Sequence[Tensor], size: int) -> Tensor:
+    """The numbers of several batches `[steps, members, size]`; short ones, which nobody reads, are made longer."""
+    short = [size - one.shape[1] for one in numbers]
+    return torch.stack([torch.nn.functional.pad(n, (0, by)) if by else n for n, by in zip(numbers, short, strict=True)])
+
+
+def _fill(buffers: Any, values: Any) -> None:
+    """Copy nested tensors into the beginnings of nested buffers."""
+    if isinstance(buffers, Tensor):
+        buffers[: len(values)].copy_(values)
+        return
+    for key in buffers if isinstance(buffers, dict) else range(len(buffers)):
+        _fill(buffers[key], values[key])

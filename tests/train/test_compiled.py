@@ -1,0 +1,236 @@
+"""The fast path: what is traced is the plain step, whole, for every method; and when it is taken.
+
+There is no GPU here: the backend "trace" runs what was traced as it is, which leaves only the compiler and
+the CUDA graph to the tests in tests/gpu.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jaxtyping
+import pytest
+import torch
+from helpers import StopAt, losses, same, tiny
+
+import untwine as uw
+from untwine.train import compiled, folder, loop
+from untwine.train.batches import Table
+from untwine.train.trainer import Trainer
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "contracts"))
+from test_training import CASES
+from test_training import run as contract
+
+CPU = torch.device("cpu")
+Entries = list[dict[str, Any]]
+
+
+def trained(run: uw.Run, backend: str | None, resident: bool = True) -> tuple[Trainer, Entries]:
+    """A pack after all its steps, with the lines of its log."""
+    table = Table(run.make_dataset(), CPU, resident, None, run.info().standard)
+    trainer = Trainer(run.members(), run, table, CPU, "vmap")
+    if backend:
+        trainer.compile(backend)
+    return trainer, [entry for entry in trainer.steps() if entry is not None]
+
+
+def assert_equal(run: uw.Run, backend: str = "trace", resident: bool = True, rtol: float = 1e-5) -> Trainer:
+    """Both paths lead to the same state, with the same log; the trainer of the fast one."""
+    (plain, log), (fast, log2) = trained(run, None, resident), trained(run, backend, resident)
+    assert (plain.path, fast.path, fast.state.step) == ("plain", "fast", run.steps)
+    expected = plain.state.tensors()
+    assert fast.state.tensors().keys() == expected.keys()
+    for name, value in fast.state.tensors().items():
+        torch.testing.assert_close(value, expected[name], rtol=rtol, atol=1e-6)
+    assert [entry["step"] for entry in log] == [entry["step"] for entry in log2]
+    for a, b in zip(log, log2, strict=True):
+        for member, terms in a["members"].items():
+            assert b["members"][member].keys() == terms.keys()
+            for term, value in terms.items():
+                found = b["members"][member][term]
+                assert found == (None if value is None else pytest.approx(value, rel=rtol, abs=1e-5))
+    return fast
+
+
+@pytest.fixture
+def unchecked() -> Iterator[None]:
+    """Shapes are checked in all other tests: here it would take half the time."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("case", CASES)
+def test_every_sentence_is_traced_whole(case: str) -> None:
+    fast = assert_equal(contract(case, steps=5, log_every=2))
+    assert fast.fast is not None
+    assert torch.equal(fast.pack.parameters, fast.state.parameters)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"clip": 1e-2, "optimiser": "amsgrad", "lr": [1e-3, 1e-2]},
+        {"optimiser": "adagrad", "sampling": "epochs", "batch_size": 64, "steps": 12},  # 300 = 4 * 64 + 44
+        {"sampling": "epochs", "batch_size": 400, "steps": 4},  # every batch is all there is
+        {"watch": ("jacobian_l1", "deterministic_reconstruction"), "log_every": 3},
+        {"steps": 130, "log_every": 50},  # more than two blocks
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+@pytest.mark.parametrize("resident", [True, False])
+def test_settings_of_a_run(changes: dict[str, Any], resident: bool) -> None:
+    assert_equal(tiny(**({"seeds": [0, 1], "steps": 7} | changes)), resident=resident)
+
+
+def test_short_batches_take_the_plain_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain: list[int] = []
+    original = Trainer._plain
+
+    def spy(self: Trainer, block: Any, i: int, *rest: Any) -> Any:
+        plain.append(block.start + i)
+        return original(self, block, i, *rest)
+
+    monkeypatch.setattr(Trainer, "_plain", spy)
+    trained(tiny(sampling="epochs", batch_size=64, steps=12), "trace")
+    assert plain == [4, 9]
+
+
+def test_images_are_standardised_in_the_trace() -> None:
+    images = uw.datasets.three_dots(size=16, positions=16, examples=64)
+    settings: dict[str, Any] = {"dataset": images, "batch_size": 8, "steps": 4, "network": uw.networks.mlp(hidden=(8,))}
+    run = tiny(uw.methods.vae(likelihood="squared_error"), standardise=True, **settings)
+    assert_equal(run)
+    assert run.info().standard is not None
+
+
+def test_convolutions() -> None:
+    """Through our own kernels where there are such: other sums in another order."""
+    dots = uw.datasets.three_dots(examples=50)
+    method = uw.methods.jl1_vae(anneal=2, columns=1)
+    run = uw.Run(method=method, dataset=dots, batch_size=4, seeds=[0, 1], steps=3, log_every=1)
+    (plain, log), (fast, log2) = trained(run, None), trained(run, "trace")
+    for a, b in zip(log, log2, strict=True):
+        assert b["members"]["seed-1"] == pytest.approx(a["members"]["seed-1"], rel=1e-4)
+    moved = plain.state.optimiser["first"]
+    assert (fast.state.optimiser["first"] - moved).norm() / moved.norm() < 1e-3
+
+
+def test_a_dead_member_stays_as_it_was() -> None:
+    bad = uw.join([1.0, uw.ramp(uw.each(1e39, 1.0), 0)], [5])
+    fast = assert_equal(tiny(uw.methods.beta_vae(beta=bad), seeds=[0, 1], steps=9, log_every=2))
+    assert fast.state.died.tolist() == [5, -1]
+    assert fast.state.parameters.isfinite().all()
+
+
+def test_addresses_stay_and_compiling_changes_nothing() -> None:
+    run = tiny(seeds=[0, 1], sampling="epochs", batch_size=64)
+    trainer = Trainer(run.members(), run, Table(run.make_dataset(), CPU), CPU, "vmap")
+    before = {name: (value.data_ptr(), value.clone()) for name, value in trainer.state.tensors().items()}
+    trainer.compile("trace")
+    for name, value in trainer.state.tensors().items():
+        assert torch.equal(value, before[name][1])
+    for _ in trainer.steps():
+        pass
+    trainer.state.put(3, {name: value for name, (_, value) in before.items()})
+    for name, value in trainer.state.tensors().items():
+        assert value.data_ptr() == before[name][0]
+        assert torch.equal(value, before[name][1])
+    assert trainer.pack.parameters is trainer.state.parameters
+
+
+@pytest.mark.skipif(not shutil.which("g++"), reason="Inductor needs a compiler")
+def test_compiled_by_inductor() -> None:
+    assert_equal(tiny(seeds=[0, 1], steps=4, log_every=2), "inductor")
+
+
+BFLOAT16 = """
+import sys, torch
+sys.path.insert(0, sys.argv[1])
+from test_compiled import tiny, trained
+import untwine as uw
+run = tiny(uw.methods.beta_vae(beta=1.0, likelihood="squared_error"), precision="bfloat16", seeds=[0, 1], steps=3)
+(plain, _), (fast, _) = trained(run, None), trained(run, "trace")
+full, _ = trained(run.replace(precision="float32"), None)
+torch.testing.assert_close(fast.state.parameters, plain.state.parameters, rtol=1e-5, atol=1e-6)
+assert not torch.equal(fast.state.parameters, full.state.parameters)
+"""
+
+
+def test_bfloat16() -> None:
+    """In a process of its own: on some virtual machines bfloat16 needs this variable, from the start."""
+    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
+    command = [sys.executable, "-c", BFLOAT16, str(Path(__file__).parent)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+# --- when it is taken -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def possible(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fast path here, without a compiler."""
+    monkeypatch.setattr(compiled, "obstacle", lambda device, batching: "")
+    monkeypatch.setattr(compiled, "BACKEND", "trace")
+
+
+def test_which_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = torch.device("cuda")
+    monkeypatch.setattr(compiled, "obstacle", lambda device, batching: "" if device == gpu else "no GPU")
+    long, short = compiled.LONG, compiled.LONG - 1
+    assert compiled.choose("auto", gpu, "vmap", long) == "fast"
+    assert compiled.choose("auto", gpu, "vmap", short) == "plain"
+    assert compiled.choose("auto", gpu, "vmap", short, "fast") == "fast"
+    assert compiled.choose("auto", gpu, "vmap", long, "plain") == "plain"
+    assert compiled.choose("fast", gpu, "vmap", short) == "fast"
+    assert compiled.choose("plain", gpu, "vmap", long, "fast") == "plain"
+    assert compiled.choose("auto", CPU, "vmap", long) == "plain"
+    with pytest.warns(UserWarning, match="no GPU; training takes the plain one"):
+        assert compiled.choose("auto", CPU, "vmap", long, "fast") == "plain"
+
+
+def test_paths_that_cannot_be_taken_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(uw.UntwineError, match="it is for cuda, and the device is cpu"):
+        uw.fit(tiny(), tmp_path / "run", device="cpu", path="fast")
+    with pytest.raises(uw.UntwineError, match="path is 'auto', 'fast' or 'plain', not 'quick'"):
+        uw.fit(tiny(), tmp_path / "run", path="quick")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.usefixtures("possible")
+@pytest.mark.parametrize("sampling", ["iid", "epochs"])
+def test_going_on_is_bitwise_the_same(tmp_path: Path, sampling: str) -> None:
+    """And a run that began on a path goes on with it."""
+    run = tiny(seeds=[0, 1], sampling=sampling, batch_size=64, steps=80, log_every=7)
+    options: dict[str, Any] = {"device": "cpu", "batching": "vmap"}
+    whole = uw.fit(run, tmp_path / "whole", path="fast", **options)
+    with pytest.raises(RuntimeError, match="the power went"):
+        uw.fit(run, tmp_path / "cut", path="fast", progress=StopAt(33), checkpoint_seconds=0.0, **options)
+    assert folder.read(tmp_path / "cut")["packs"][0]["path"] == "fast"
+    assert same(uw.fit(run, tmp_path / "cut", **options), whole)
+    assert folder.read(tmp_path / "cut")["packs"][0]["path"] == "fast"
+    assert (tmp_path / "cut" / "log.jsonl").read_text() == (tmp_path / "whole" / "log.jsonl").read_text()
+    plain = uw.fit(run, path="plain", **options)
+    assert losses(whole, "seed-1") == pytest.approx(losses(plain, "seed-1"), rel=1e-5)
+
+
+@pytest.mark.usefixtures("possible")
+def test_what_cannot_be_compiled_trains_on_the_plain_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def broken(*_: Any) -> Any:
+        raise RuntimeError("out of registers\nand a long trace")
+
+    monkeypatch.setattr(compiled, "_traced", broken)
+    monkeypatch.setattr(loop, "choose", lambda *_: "fast")
+    with pytest.warns(UserWarning, match=r"RuntimeError: out of registers\); training takes the plain one"):
+        found = uw.fit(tiny(), tmp_path, batching="vmap")
+    assert folder.read(tmp_path)["packs"][0]["path"] == "plain"
+    assert same(found, uw.fit(tiny(), batching="vmap", path="plain"))
+    with pytest.raises(uw.UntwineError, match=r"failed while it was compiled \(RuntimeError: out of registers\)"):
+        uw.fit(tiny(), path="fast")
