@@ -65,7 +65,8 @@ def test_defaults_are_those_of_python(monkeypatch: pytest.MonkeyPatch):
     [(run, out, options, as_json)] = found
     assert run == uw.Run(method="jl1_vae", dataset="three_dots")
     assert (out, as_json) == (Path("runs/jl1-vae-three-dots"), False)
-    assert options == {"device": "auto", "pack_size": None, "checkpoint_seconds": 60.0, "tensorboard": False}
+    expected = {"device": "auto", "path": "auto", "pack_size": None, "checkpoint_seconds": 60.0, "tensorboard": False}
+    assert options == expected
 
 
 def test_numbers_by_member_and_pack_size(capsys: pytest.CaptureFixture[str]):

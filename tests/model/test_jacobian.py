@@ -246,7 +246,7 @@ def test_chunks_with_recomputation_change_nothing(name, limit):
     wanted = [z, *decoder.parameters()]
 
     def run(limit: int | None) -> tuple[torch.Tensor, ...]:
-        total = J.column_sum(J.trace(decoder, z), J.unit_tangents(z), lambda c: c.abs().pow(1.5).sum(), limit)
+        total = J.column_sum(J.trace(decoder, z), J.unit_tangents(z), lambda c: c.abs().pow(1.5), limit).sum()
         return total, *torch.autograd.grad(total, wanted, allow_unused=True, materialize_grads=True)
 
     expected = J.jacobian(decoder, z).abs().pow(1.5).sum()
@@ -279,7 +279,7 @@ def test_recomputation_keeps_less():
 
     def run(limit: int) -> int:
         passed, tangents = J.trace(decoder, z), J.unit_tangents(z)
-        return kept_bytes(lambda: J.column_sum(passed, tangents, lambda c: c.square().sum(), limit))
+        return kept_bytes(lambda: J.column_sum(passed, tangents, torch.square, limit).sum())
 
     assert run(1) < run(1 << 40) / 5
 
@@ -296,7 +296,7 @@ def test_recomputation_under_vmap(monkeypatch):
             self.inner = decoder
 
         def forward(self, z: torch.Tensor) -> torch.Tensor:
-            return J.column_sum(J.trace(self.inner, z), J.unit_tangents(z), lambda c: c.abs().sum())
+            return J.column_sum(J.trace(self.inner, z), J.unit_tangents(z), torch.abs).sum()
 
     def gradients() -> list[torch.Tensor]:
         leaves = {f"inner.{k}": v.detach().requires_grad_() for k, v in weights.items()}
@@ -322,7 +322,7 @@ def test_recomputation_under_vmap_keeps_less(monkeypatch):
             self.inner = decoder
 
         def forward(self, z: torch.Tensor) -> torch.Tensor:
-            return J.column_sum(J.trace(self.inner, z), J.unit_tangents(z), lambda c: c.square().sum())
+            return J.column_sum(J.trace(self.inner, z), J.unit_tangents(z), torch.square).sum()
 
     def total() -> torch.Tensor:
         state = {f"inner.{name}": w for (name, _), w in zip(decoder.named_parameters(), weights, strict=True)}
@@ -343,7 +343,7 @@ def test_tangents_stay_in_float32_under_autocast(name):
     with torch.backends.mkldnn.flags(enabled=False), torch.autocast("cpu", torch.bfloat16):
         passed = J.trace(decoder, z)
         columns = J.push(passed, J.unit_tangents(z))
-        total = J.column_sum(passed, J.unit_tangents(z), lambda c: c.abs().sum())
+        total = J.column_sum(passed, J.unit_tangents(z), torch.abs).sum()
     assert passed.output.dtype == torch.bfloat16
     assert columns.dtype == total.dtype == torch.float32
     exact = J.jacobian(decoder, z).transpose(0, 1)

@@ -62,7 +62,7 @@ class Link:
     ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
         """This link and the last one, to few channels."""
         g = self.geometry
-        cuda = operators.serves(x, g, "fold") and last.cb == 1
+        cuda = operators.folds(x, g, last)
         laid, head = g.up_weight(w, x.dtype, cuda), last.head_weight(last_w, x.dtype)
         known = None if mask is None else mask.for_cuda(cuda)
         return operators.up_fold(x, laid, bias, known, head, last_bias, g.tuple(), last.tuple(), relu, precise)
@@ -127,7 +127,9 @@ class Chain(torch.autograd.Function):
         if plan.tangents:
             outputs, _ = plan.run(x, weights, none, _masks(plan, rest[:half], rest[half:]))  # type: ignore[arg-type]
             return tuple(reversed(outputs))  # what the links before the last gave is for the backward pass
-        outputs, bits = plan.run(x, weights, rest, none)  # type: ignore[arg-type]
+        # The biases of a pack are columns of one matrix of parameters; kernels take them one after the other.
+        biases = [bias if bias is None else bias.contiguous() for bias in rest]
+        outputs, bits = plan.run(x, weights, biases, none)  # type: ignore[arg-type]
         last = [outputs[-1].clone()] if plan.links[-1].relu else []
         return outputs[-1], *outputs[:-1], *last, *bits
 
@@ -169,13 +171,5 @@ class Chain(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], plan: Plan, *tensors: Tensor | None) -> Any:
-        joined = []
-        for tensor, place in zip(tensors, in_dims[1:], strict=True):
-            if tensor is None:
-                joined.append(None)
-            elif place is None:
-                joined.append(tensor.expand(info.batch_size, *tensor.shape).flatten(0, 1))
-            else:
-                joined.append(tensor.movedim(place, 0).flatten(0, 1))
-        found = Chain.apply(plan, *joined)
+        found = Chain.apply(plan, *operators.joined(info.batch_size, tensors, in_dims[1:]))
         return tuple(one.unflatten(0, (info.batch_size, -1)) for one in found), (0,) * len(found)

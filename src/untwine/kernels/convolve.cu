@@ -6,6 +6,7 @@
 //   HB WB CB, HS WS CS  the images        PAD            padding
 //   IM TI               images, and rows of the grid of positions, of a tile
 //   RELU BIAS MASK HEAD what follows      OUT32          whether the folded output is float32
+//   STAGES              1, or 2: the next tile comes while this one is worked on
 
 typedef unsigned int u32;
 typedef unsigned short u16;
@@ -20,9 +21,10 @@ DEV void copy16(u32 to, const void* from, bool ok) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes));
 }
 
-DEV void arrived() {
-    asm volatile("cp.async.commit_group;");
-    asm volatile("cp.async.wait_group 0;");
+DEV void sent() { asm volatile("cp.async.commit_group;"); }
+
+template <int LATER> DEV void arrived() {  // all but the last groups that were sent
+    asm volatile("cp.async.wait_group %0;" ::"n"(LATER));
     __syncthreads();
 }
 
@@ -233,7 +235,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) down(
                 for (int n = 0; n < NT / 4; n++) kept[m][e][n] = masked(mask, at + n * 32);
             }
 #endif
-        arrived();
+        sent();
+        arrived<0>();
         float c[MT][NT][4] = {};
 #pragma unroll 1
         for (int ky = 0; ky < 4; ky++) {
@@ -285,11 +288,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) up(
     const void* __restrict__ mask, const u16* __restrict__ head, const float* __restrict__ head_bias,
     u16* __restrict__ out, unsigned char* __restrict__ bits, void* __restrict__ folded, i64 small_stride, int images, int masks, i64 mask_member, i64 mask_image) {
     int member = blockIdx.y, lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    u32 pixels = address(shared), weights = pixels + TILE;
+    u32 pixels = address(shared), weights = pixels + STAGES * TILE;
     rows_in<WCH>(weights, weight + (i64)member * 16 * CS * CB, 16 * CS);
-    cleared(pixels, TILE);
+    cleared(pixels, STAGES * TILE);
 #if HEAD
-    u32* taps = (u32*)(shared + TILE + 16 * CS * CB * 2);
+    u32* taps = (u32*)(shared + STAGES * TILE + 16 * CS * CB * 2);
     u32 h[CB / 16][2][2];  // the head's weights: channels by taps
     for (int s = 0; s < CB / 16; s++)
         for (int n = 0; n < 2; n++)
@@ -317,11 +320,20 @@ extern "C" __global__ void __launch_bounds__(THREADS) up(
             int i = p / G2W % TI, j = p % G2W;
             corner[m][e] = p < P ? (p / (TI * G2W)) * (HB * WB) + 2 * i * WB + 2 * j : 1 << 29;
         }
-    for (int tile = blockIdx.x; tile < count; tile += gridDim.x) {
+    if (STAGES == 2) {
+        small_in<CH, THREADS>(pixels, small, blockIdx.x / BANDS * IM, images, blockIdx.x % BANDS * TI);
+        sent();
+    }
+    for (int tile = blockIdx.x, turn = 0; tile < count; tile += gridDim.x, turn ^= 1) {
         int image = tile / BANDS * IM, i0 = tile % BANDS * TI;
-        __syncthreads();
-        small_in<CH, THREADS>(pixels, small, image, images, i0);
-        arrived();
+        if (STAGES == 1) __syncthreads();
+        int next = STAGES == 1 ? tile : tile + gridDim.x;
+        if (next < count)
+            small_in<CH, THREADS>(
+                pixels + (STAGES == 1 ? 0 : turn ^ 1) * TILE, small, next / BANDS * IM, images, next % BANDS * TI);
+        sent();
+        arrived<STAGES - 1>();
+        u32 shift = STAGES == 1 ? 0 : turn * TILE;
         int end = BANDS > 1 ? HB * WB : (images - image < IM ? images - image : IM) * (HB * WB);
 #pragma unroll 1
         for (int phase = 0; phase < 4; phase++) {
@@ -347,7 +359,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) up(
 #pragma unroll
             for (int tap = 0; tap < 4; tap++) {
                 int dy = oy - (tap >> 1), dx = ox + (tap & 1);
-                int off = (dy * SC + dx) * (CS * 2);
+                u32 off = shift + (dy * SC + dx) * (CS * 2);
 #pragma unroll
                 for (int kc = 0; kc < CS / 16; kc++) {
                     u32 a[MT][4], b[4];
@@ -418,6 +430,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) up(
 #endif
         }
 #endif
+        if (STAGES == 2) __syncthreads();  // the next turn fills what was read here
     }
 }
 #endif
@@ -426,25 +439,35 @@ extern "C" __global__ void __launch_bounds__(THREADS) up(
 
 #ifdef WEIGHT
 constexpr int P = IM * TI * WS, STEPS = (P + 15) / 16, NT = CS / 8, MT = CB / 8;  // two taps of CB channels a warp
-constexpr int CH = CB / 8, SCH = CS / 8, BANDS = (HS + TI - 1) / TI, TILE = IM * BR * 2 * BC * (CB * 2);
+constexpr int CH = CB / 8, SCH = CS / 8, BANDS = (HS + TI - 1) / TI, BIG = IM * BR * 2 * BC * (CB * 2), TILE = BIG + STEPS * 16 * CS * 2;
 
 extern "C" __global__ void __launch_bounds__(256, CS == 32 ? 2 : 1) weight(
     const u16* __restrict__ small, const u16* __restrict__ big, float* __restrict__ out, i64 small_stride, i64 big_stride, int images) {
     int member = blockIdx.y, lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    u32 pixels = address(shared), smalls = pixels + TILE;
-    cleared(pixels, TILE);
+    u32 start = address(shared);
+    cleared(start, STAGES * TILE);
     small += member * small_stride;
     big += member * big_stride;
     int count = (images + IM - 1) / IM * BANDS;
     int ky = warp >> 1, dx = warp & 1;  // taps 2 dx and 2 dx + 1: an even and an odd column
-    float c[MT][NT][4] = {};
-    for (int tile = blockIdx.x; tile < count; tile += gridDim.x) {
+    auto load = [&](int tile, u32 to) {
         int image = tile / BANDS * IM, i0 = tile % BANDS * TI;
-        __syncthreads();
-        big_in<CH, 256>(pixels, big, image, images, i0);
+        big_in<CH, 256>(to, big, image, images, i0);
         int there = BANDS > 1 ? (HS - i0) * WS : (images - image) * (HS * WS);
-        positions_in<SCH, STEPS * 16>(smalls, small + ((i64)image * HS + i0) * (WS * CS), there < P ? there : P);
-        arrived();
+        positions_in<SCH, STEPS * 16>(to + BIG, small + ((i64)image * HS + i0) * (WS * CS), there < P ? there : P);
+    };
+    float c[MT][NT][4] = {};
+    if (STAGES == 2) {
+        load(blockIdx.x, start);
+        sent();
+    }
+    for (int tile = blockIdx.x, turn = 0; tile < count; tile += gridDim.x, turn ^= 1) {
+        __syncthreads();
+        int next = STAGES == 1 ? tile : tile + gridDim.x;
+        if (next < count) load(next, start + (STAGES == 1 ? 0 : turn ^ 1) * TILE);
+        sent();
+        arrived<STAGES - 1>();
+        u32 pixels = start + (STAGES == 1 ? 0 : turn) * TILE, smalls = pixels + BIG;
 #pragma unroll 1
         for (int step = 0; step < STEPS; step++) {
             u32 b[NT / 2][4];
@@ -573,7 +596,8 @@ extern "C" __global__ void __launch_bounds__(128) weight1(
         int there = (HS - i0) * WS < P ? (HS - i0) * WS : P;
         positions_in<SCH, STEPS * 16>(smalls, small + ((i64)number * HS + i0) * (WS * CS), there);
         lines_in<128>(lines, big, number, i0);
-        arrived();
+        sent();
+        arrived<0>();
         for (int step = warp; step < STEPS; step += WARPS) {
             u32 b[2][2];  // positions by taps
 #pragma unroll

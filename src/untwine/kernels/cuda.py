@@ -10,7 +10,7 @@ from torch import Tensor
 from untwine.kernels.geometry import Geometry
 from untwine.kernels.nvrtc import Wide, kernel
 
-SHARED = 113_000  # bytes that leave room for two blocks on a multiprocessor
+SHARED = 115_712  # bytes that leave room for two blocks on a multiprocessor
 WORDS = 9  # that a pixel's taps take where they are folded
 
 
@@ -104,7 +104,7 @@ def _blocks(device: int, members: int, each: int) -> int:
 
 def _macros(g: Geometry, tile: tuple[int, int], **more: int) -> tuple[tuple[str, int], ...]:
     sizes = {"HB": g.hb, "WB": g.wb, "CB": g.cb, "HS": g.hs, "WS": g.ws, "CS": g.cs, "PAD": g.padding}
-    flags = {"RELU": 0, "BIAS": 0, "MASK": 0, "HEAD": 0, "OUT32": 0, "THREADS": 128}
+    flags = {"RELU": 0, "BIAS": 0, "MASK": 0, "HEAD": 0, "OUT32": 0, "THREADS": 128, "STAGES": 1}
     return tuple({**sizes, "IM": tile[0], "TI": tile[1], **flags, **more}.items())
 
 
@@ -119,6 +119,12 @@ def _mask(mask: Tensor | None) -> tuple[int, Wide, Wide]:
 def _kind(mask: Tensor | None) -> int:
     """What a mask is for the kernels: none, bits, or the output of a ReLU."""
     return 0 if mask is None else 1 if mask.dtype == torch.uint8 else 2
+
+
+def _twice(tile: int, rest: int) -> tuple[int, int]:
+    """Whether there is room for a second tile, and the bytes of shared memory then."""
+    stages = 2 if 2 * tile + rest <= SHARED else 1
+    return stages, stages * tile + rest
 
 
 def _bits(out: Tensor, relu: bool) -> Tensor:
@@ -165,9 +171,11 @@ def up(
     bits = _bits(out, relu)
     threads = 256 if cut[0] * cut[1] * _half(g.wb) > 128 else 128
     flags = {"RELU": int(relu), "BIAS": int(bias is not None), "MASK": _kind(mask), "THREADS": threads}
-    macros = _macros(g, cut, **flags, HEAD=int(head is not None), OUT32=int(precise))
-    shared = cut[0] * (cut[1] + 2) * max(_half(g.wb) + 2, g.ws + 1) * g.cs * 2 + 32 * g.cs * g.cb
-    shared += g.hb * g.wb * WORDS * 4 if head is not None else 0
+    stages, shared = _twice(
+        cut[0] * (cut[1] + 2) * max(_half(g.wb) + 2, g.ws + 1) * g.cs * 2,
+        32 * g.cs * g.cb + (g.hb * g.wb * WORDS * 4 if head is not None else 0),
+    )
+    macros = _macros(g, cut, **flags, HEAD=int(head is not None), OUT32=int(precise), STAGES=stages)
     count = -(-images // cut[0]) * -(-_half(g.hb) // cut[1])
     blocks = min(count, _blocks(small.device.index, members, 2))
     kernel("up", macros, shared, small.device.index)(
@@ -194,11 +202,11 @@ def weight(small: Tensor, big: Tensor, g: Geometry) -> Tensor:
     places = _padded(cut[0] * cut[1] * g.ws) * g.cs * 2
     if g.cb == 1:
         name, threads, blocks = "weight1", 128, count // 4
-        shared = _lines(g, cut[1]) + places
+        stages, shared = 1, _lines(g, cut[1]) + places
     else:
         name, threads, blocks = "weight", 256, count
-        shared = _big_bytes(g, *cut) + places
-    kernel(name, _macros(g, cut), shared, small.device.index)(
+        stages, shared = _twice(_big_bytes(g, *cut) + places, 0)
+    kernel(name, _macros(g, cut, STAGES=stages), shared, small.device.index)(
         (blocks, members), threads, small, big, out, Wide(small.stride(0)), Wide(big.stride(0)), images
     )
     return out

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-import triton
+import triton  # type: ignore[import-not-found]
 from torch import Tensor
 
 from untwine.kernels import tiles
@@ -44,7 +44,7 @@ def down(big: Tensor, weight: Tensor, bias: Tensor | None, mask: Tensor | None, 
     out = big.new_empty(members, images, g.hs, g.ws, g.cs)
     rows, warps, stages, most = DOWN[big.element_size()]
     grid = (triton.cdiv(images * g.hs * g.ws, rows), members)
-    tiles.down[grid](
+    tiles.down[grid](  # type: ignore[index]
         big, weight, weight if bias is None else bias, big if mask is None else mask, out,
         big.stride(0), images, *_mask(mask),
         g.hb, g.wb, g.cb, g.hs, g.ws, g.cs, g.kernel, g.stride, g.padding,
@@ -67,7 +67,7 @@ def up(
     phases = min(phases, g.stride**2)
     positions = images * -(-g.hb // g.stride) * -(-g.wb // g.stride)
     grid = (triton.cdiv(positions, rows) * (g.stride**2 // phases), members)
-    tiles.up[grid](
+    tiles.up[grid](  # type: ignore[index]
         small, weight, weight if bias is None else bias, small if mask is None else mask,
         small if head is None else head, out, taps,
         small.stride(0), images, *_mask(mask),
@@ -106,7 +106,7 @@ def weight(small: Tensor, big: Tensor, g: Geometry) -> Tensor:
     rows, warps, stages, most = WEIGHT[small.element_size()]
     count, positions = parts(small.shape, small.element_size(), g), images * g.hs * g.ws
     out = torch.empty(count, members, g.kernel * g.kernel * g.cb, g.cs, dtype=torch.float32, device=small.device)
-    tiles.weight[(count * _groups(g, most), members)](
+    tiles.weight[(count * _groups(g, most), members)](  # type: ignore[index]
         small, big, out, small.stride(0), big.stride(0), images, _chunk(positions, count, rows),
         g.hb, g.wb, g.cb, g.hs, g.ws, g.cs, g.kernel, g.stride, g.padding, EXACT,
         rows, _columns(g.cs), _wide(g, most),
@@ -120,7 +120,7 @@ def fold(taps: Tensor, bias: Tensor | None, g: Geometry, precise: bool) -> Tenso
     kind = torch.float32 if precise else taps.dtype
     out = torch.empty(members, images, g.hb, g.wb, g.cb, dtype=kind, device=taps.device)
     block = 1024
-    tiles.fold[(triton.cdiv(g.hb * g.wb * g.cb, block), members * images)](
+    tiles.fold[(triton.cdiv(g.hb * g.wb * g.cb, block), members * images)](  # type: ignore[index]
         taps, taps if bias is None else bias, out, images,
         g.hb, g.wb, g.cb, g.hs, g.ws, taps.shape[-1], g.kernel, g.taps, g.stride, g.padding, bias is not None,
         block,

@@ -60,7 +60,9 @@ class Kernel:
         self.driver, self.shared, self.binary = _libraries()[1], shared, binary
         module, self.function = ctypes.c_void_p(), ctypes.c_void_p()
         _checked(self.driver.cuModuleLoadData(ctypes.byref(module), binary), "loading a kernel")
-        _checked(self.driver.cuModuleGetFunction(ctypes.byref(self.function), module, name.encode()), "finding a kernel")
+        _checked(
+            self.driver.cuModuleGetFunction(ctypes.byref(self.function), module, name.encode()), "finding a kernel"
+        )
         most = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         _checked(self.driver.cuFuncSetAttribute(self.function, most, shared), "asking for shared memory")
 

@@ -6,6 +6,9 @@ as bits, if it is the CUDA kernels.
 """
 
 # Without postponed annotations: an operator's schema is made from them.
+from collections.abc import Sequence
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -22,7 +25,13 @@ def serves(x: Tensor, g: Geometry, what: str) -> bool:
     return cuda.tile(g, what) is not None
 
 
-def _kernels(x: Tensor):  # noqa: ANN202 - a module
+def folds(x: Tensor, g: Geometry, last: Geometry) -> bool:
+    """Whether the CUDA kernels do an `up` together with the `last` one, which must double the sides, to one channel."""
+    doubled = Geometry(2 * g.hb, 2 * g.wb, 1, g.hb, g.wb, g.cb, kernel=4, stride=2, padding=1)
+    return last == doubled and serves(x, g, "fold")
+
+
+def _kernels(x: Tensor):  # one of two modules
     if not x.is_cuda:
         return reference
     from untwine.kernels import launch
@@ -49,7 +58,7 @@ def down(
 
 
 @down.register_fake
-def _(big, weight, bias, mask, geometry, relu):  # noqa: ANN001, ANN202
+def _(big, weight, bias, mask, geometry, relu):
     g = Geometry(*geometry)
     out = big.new_empty(*big.shape[:2], g.hs, g.ws, g.cs)
     return out, _bits(out, relu and serves(big, g, "down"))
@@ -70,7 +79,7 @@ def up(
 
 
 @up.register_fake
-def _(small, weight, bias, mask, geometry, relu):  # noqa: ANN001, ANN202
+def _(small, weight, bias, mask, geometry, relu):
     g = Geometry(*geometry)
     out = small.new_empty(*small.shape[:2], g.hb, g.wb, g.cb)
     return out, _bits(out, relu and serves(small, g, "up"))
@@ -91,22 +100,24 @@ def up_fold(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """`up`, and what the next `up`, to few channels, makes of it: in float32 if it is to be `precise`."""
     g, after = Geometry(*geometry), Geometry(*last)
-    if serves(small, g, "fold") and after.cb == 1:
+    if folds(small, g, after):
         from untwine.kernels import cuda
 
-        return cuda.up(small, weight, bias, mask, g, relu, head, head_bias, precise)
+        out, bits, folded = cuda.up(small, weight, bias, mask, g, relu, head, head_bias, precise)
+        assert folded is not None
+        return out, bits, folded
     kernels = _kernels(small)
     out, taps = kernels.up(small, weight, bias, mask, head, g, relu)
     return out, _bits(out, False), kernels.fold(taps, head_bias, after, precise)
 
 
 @up_fold.register_fake
-def _(small, weight, bias, mask, head, head_bias, geometry, last, relu, precise):  # noqa: ANN001, ANN202
+def _(small, weight, bias, mask, head, head_bias, geometry, last, relu, precise):
     g, after = Geometry(*geometry), Geometry(*last)
     out = small.new_empty(*small.shape[:2], g.hb, g.wb, g.cb)
     kind = torch.promote_types(small.dtype, torch.float32) if precise else small.dtype
-    known = relu and serves(small, g, "fold") and after.cb == 1
-    return out, _bits(out, known), small.new_empty(*small.shape[:2], after.hb, after.wb, after.cb, dtype=kind)
+    folded = small.new_empty(*small.shape[:2], after.hb, after.wb, after.cb, dtype=kind)
+    return out, _bits(out, relu and folds(small, g, after)), folded
 
 
 @torch.library.custom_op("untwine::weight", mutates_args=())
@@ -121,7 +132,7 @@ def weight(small: Tensor, big: Tensor, geometry: list[int]) -> Tensor:
 
 
 @weight.register_fake
-def _(small, big, geometry):  # noqa: ANN001, ANN202
+def _(small, big, geometry):
     g = Geometry(*geometry)
     if serves(small, g, "weight"):
         from untwine.kernels import cuda
@@ -131,3 +142,34 @@ def _(small, big, geometry):  # noqa: ANN001, ANN202
         parts = _kernels(small).parts(small.shape, small.element_size(), g)
     kind = torch.promote_types(small.dtype, torch.float32)
     return small.new_empty(parts, small.shape[0], g.kernel**2 * g.cb, g.cs, dtype=kind)
+
+
+def joined(count: int, tensors: Sequence[Any], places: Sequence[Any]) -> list[Any]:
+    """The members of a map and those that tensors have already as one first dimension; other arguments as they are."""
+    found = []
+    for tensor, place in zip(tensors, places, strict=True):
+        if isinstance(tensor, Tensor):
+            whole = tensor.expand(count, *tensor.shape) if place is None else tensor.movedim(place, 0)
+            tensor = whole.flatten(0, 1)
+        found.append(tensor)
+    return found
+
+
+def _mapped(operator: Any, place: int = 0) -> None:
+    """Teach an operator vmap: the members of a map are members. `place` is where they are in what it gives."""
+
+    def rule(info: Any, in_dims: tuple[Any, ...], *given: Any) -> tuple[Any, Any]:
+        whole = [
+            one.contiguous() if isinstance(one, Tensor) else one for one in joined(info.batch_size, given, in_dims)
+        ]
+        found = operator(*whole)
+        if isinstance(found, Tensor):
+            return found.unflatten(place, (info.batch_size, -1)), place
+        return tuple(one.unflatten(place, (info.batch_size, -1)) for one in found), (place,) * len(found)
+
+    operator.register_vmap(rule)
+
+
+for _operator in (down, up, up_fold):
+    _mapped(_operator)
+_mapped(weight, 1)

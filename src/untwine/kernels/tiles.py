@@ -15,8 +15,8 @@ Behind a product come bias, ReLU and the mask of a ReLU, before anything is writ
 
 from __future__ import annotations
 
-import triton
-import triton.language as tl
+import triton  # type: ignore[import-not-found]
+import triton.language as tl  # type: ignore[import-not-found]
 
 
 @triton.jit

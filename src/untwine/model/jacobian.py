@@ -164,6 +164,24 @@ def _recomputed(passed: Trace, tangents: Tensor, function: Callable[[Tensor], Te
     return _Recomputed.apply(run, tangents, *values, *state.values())
 
 
+class _Added(torch.autograd.Function):
+    """The sum over the first dimension, one by one: a compiler makes a single pass of that, and a slow one of `sum`."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(columns: Tensor) -> Tensor:
+        return functools.reduce(torch.add, columns.unbind()) if len(columns) <= 32 else columns.sum(0)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.count = inputs[0].shape[:1]
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        return gradients[0].expand(*ctx.count, *gradients[0].shape)
+
+
 def column_sum(
     passed: Trace,
     tangents: Float[Tensor, "columns batch latent"],
@@ -182,7 +200,7 @@ def column_sum(
     size = max(1, min(columns, limit // (2 * one) if recompute else columns, _preferred(tangents)))
 
     def added(columns: Tensor) -> Tensor:
-        return function(columns.to(tangents.dtype)).sum(0)
+        return _Added.apply(function(columns.to(tangents.dtype)))
 
     parts = tangents.split(size)
     sums = [_recomputed(passed, part, added) if recompute else added(push(passed, part)) for part in parts]

@@ -34,7 +34,13 @@ LONG = 2_000  # steps that repay half a minute of compiling
 BACKEND = "inductor"  # "trace" runs what was traced as it is, to test all of it but the compiler
 WARM_UP = 3  # runs before the capture: kernels are made and chosen in the first
 # Choices by measurement would differ from process to process, and with them the last bits of sums.
-OPTIONS = {"triton.cudagraphs": False, "deterministic": True, "shape_padding": False, "size_asserts": False}
+OPTIONS = {
+    "triton.cudagraphs": False,
+    "deterministic": True,
+    "shape_padding": False,
+    "size_asserts": False,
+    "combo_kernels": True,  # small operations side by side in one launch
+}
 
 
 def obstacle(device: torch.device, batching: str) -> str:

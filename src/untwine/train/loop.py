@@ -171,7 +171,7 @@ def _take_path(trainer: Trainer, pack: dict[str, Any], path: str, reporter: Repo
     began = pack.get("path", "plain" if "torch" in pack else None)  # there were packs before there were two paths
     if choose(path, trainer.pack.device, trainer.pack.batching, trainer.run.steps, began) == "plain":
         return
-    _tell(reporter, "compiling the training step for the GPU, which takes about half a minute")
+    reporter.note("compiling the training step for the GPU, which takes about half a minute")
     try:
         trainer.compile()
     except Exception as error:
@@ -179,12 +179,6 @@ def _take_path(trainer: Trainer, pack: dict[str, Any], path: str, reporter: Repo
         if path == "fast":
             raise UntwineError(f"the fast path failed while it was compiled ({why}); path='plain' would do") from error
         warnings.warn(f"the fast path failed while it was compiled ({why}); training takes the plain one", stacklevel=4)
-
-
-def _tell(reporter: Reporter, what: str) -> None:
-    note = getattr(reporter, "note", None)
-    if note is not None:
-        note(what)
 
 
 def _interrupted(folder: Folder | None, step: int) -> str:

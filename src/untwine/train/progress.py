@@ -16,6 +16,9 @@ T = TypeVar("T")
 class Reporter:
     """Is told of every step and every line of the log; says nothing by itself."""
 
+    def note(self, what: str) -> None:
+        """What takes a while before the first step."""
+
     def begin(self, pack: dict[str, Any], step: int, steps: int) -> None: ...
 
     def step(self, step: int) -> None: ...
@@ -30,9 +33,13 @@ class Bar(Reporter):
         self.progress, self.terms = progress, terms
         self.task: Any = None
 
+    def note(self, what: str) -> None:
+        self.terms.plain = what
+
     def begin(self, pack: dict[str, Any], step: int, steps: int) -> None:
         count = len(pack["members"])
         name = f"{count} member{'s' if count > 1 else ''}"
+        self.terms.plain = ""
         self.task = self.progress.add_task(name, total=steps, completed=step)
 
     def step(self, step: int) -> None:
@@ -76,6 +83,10 @@ class TensorBoard(Reporter):
 class Several(Reporter):
     def __init__(self, reporters: list[Reporter]):
         self.reporters = reporters
+
+    def note(self, what: str) -> None:
+        for reporter in self.reporters:
+            reporter.note(what)
 
     def begin(self, pack: dict[str, Any], step: int, steps: int) -> None:
         for reporter in self.reporters:

@@ -1,0 +1,119 @@
+"""The kernels in plain torch are torch's convolutions and their gradients; weights lie as it is said."""
+
+import itertools
+
+import pytest
+import torch
+from expected import GEOMETRIES, big_image, error, followed, geometry, numbers, small_image, weight_gradient
+from torch import Tensor
+
+from untwine.kernels import reference
+from untwine.kernels.geometry import Geometry, wide
+
+EXACT, MEMBERS, IMAGES, MASKS = 1e-13, 2, 6, 3
+BEHIND = [(True, False, True), (False, True, False), (False, False, False), (True, True, True)]
+every_geometry = pytest.mark.parametrize("g", GEOMETRIES.values(), ids=GEOMETRIES.keys())
+
+
+def images(g: Geometry) -> tuple[Tensor, Tensor, Tensor]:
+    """Big ones, small ones, and weights."""
+    big, small = numbers(MEMBERS, IMAGES, g.hb, g.wb, g.cb), numbers(MEMBERS, IMAGES, g.hs, g.ws, g.cs, seed=1)
+    return big, small, numbers(MEMBERS, g.cs, g.cb, g.kernel, g.kernel, seed=2)
+
+
+@pytest.mark.parametrize(("biased", "masked", "relu"), BEHIND)
+@every_geometry
+def test_down_and_up(g: Geometry, biased: bool, masked: bool, relu: bool) -> None:
+    big, small, w = images(g)
+    bias, mask = numbers(MEMBERS, g.cs, seed=3), numbers(MEMBERS, MASKS, g.hs, g.ws, g.cs, seed=4).relu()
+    behind = bias if biased else None, mask if masked else None, relu
+    found = reference.down(big, g.down_weight(w, w.dtype), *behind[:2], g, relu)
+    assert error(found, followed(small_image(big, w, g), *behind)) < EXACT
+    bias, mask = numbers(MEMBERS, g.cb, seed=5), numbers(MEMBERS, MASKS, g.hb, g.wb, g.cb, seed=6).relu()
+    behind = bias if biased else None, mask if masked else None, relu
+    found, taps = reference.up(small, g.up_weight(w, w.dtype), *behind[:2], None, g, relu)
+    assert error(found, followed(big_image(small, w, g), *behind)) < EXACT
+    assert taps.numel() == 0
+
+
+@every_geometry
+def test_each_is_the_gradient_of_the_other(g: Geometry) -> None:
+    big, small, w = images(g)
+    x = big.clone().requires_grad_()
+    [slope] = torch.autograd.grad((small_image(x, w, g) * small).sum(), x)
+    assert error(reference.up(small, g.up_weight(w, w.dtype), None, None, None, g, False)[0], slope) < EXACT
+    x = small.clone().requires_grad_()
+    [slope] = torch.autograd.grad((big_image(x, w, g) * big).sum(), x)
+    assert error(reference.down(big, g.down_weight(w, w.dtype), None, None, g, False), slope) < EXACT
+
+
+@every_geometry
+def test_the_gradient_of_the_weights(g: Geometry) -> None:
+    big, small, w = images(g)
+    found = reference.weight(small, big, g)
+    assert len(found) == reference.parts(small.shape, small.element_size(), g)
+    assert error(g.gradient(found), weight_gradient(small, big, w, g)) < EXACT
+
+
+@every_geometry
+def test_products_that_are_folded(g: Geometry) -> None:
+    """The last of two layers, from the products that the first one makes besides."""
+    before = geometry(g.hs, g.ws, g.cs, 3, 3, 1, 1)
+    x, first, last = numbers(MEMBERS, IMAGES, g.hs, g.ws, 3), numbers(MEMBERS, 3, g.cs, 3, 3, seed=1), images(g)[2]
+    bias, head = numbers(MEMBERS, g.cb, seed=3), g.head_weight(last, last.dtype)
+    middle, taps = reference.up(x, before.up_weight(first, x.dtype), None, None, head, before, True)
+    assert error(middle, big_image(x, first, before).relu()) < EXACT
+    assert error(reference.fold(taps, bias, g, True), followed(big_image(middle, last, g), bias, None, False)) < EXACT
+
+
+@every_geometry
+def test_weights_for_down(g: Geometry) -> None:
+    w = images(g)[2]
+    laid = g.down_weight(w, w.dtype)
+    for ky, kx, b in itertools.product(range(g.kernel), range(g.kernel), range(g.cb)):
+        assert torch.equal(laid[:, (ky * g.kernel + kx) * g.cb + b], w[:, :, b, ky, kx])
+
+
+@every_geometry
+def test_weights_for_up(g: Geometry) -> None:
+    """Phase (py, px): the pixels `stride i + py, stride j + px`; its taps reach up, and from left to right."""
+    w = images(g)[2]
+    laid = g.up_weight(w, w.dtype)
+    assert laid.shape == (MEMBERS, g.stride**2, g.taps, g.taps * g.cs, g.cb)
+    phases, taps = range(g.stride), range(g.taps)
+    for py, px, ty, tx in itertools.product(phases, phases, taps, taps):
+        ky = (py + g.padding) % g.stride + g.stride * ty
+        kx = (px + g.padding) % g.stride + g.stride * (g.taps - 1 - tx)
+        inside = ky < g.kernel and kx < g.kernel
+        right = w[..., ky, kx] if inside else torch.zeros(MEMBERS, g.cs, g.cb, dtype=w.dtype)
+        assert torch.equal(laid[:, py * g.stride + px, ty, tx * g.cs : (tx + 1) * g.cs], right)
+
+
+@every_geometry
+def test_weights_of_a_head(g: Geometry) -> None:
+    w = images(g)[2]
+    laid, count = g.head_weight(w, w.dtype), g.kernel**2 * g.cb
+    assert laid.shape == (MEMBERS, g.cs, wide(count)) and not laid[:, :, count:].any()
+    for c in range(g.cs):
+        assert torch.equal(laid[:, c, :count].flatten(), w[:, c].permute(0, 2, 3, 1).flatten())
+
+
+@pytest.mark.parametrize("channels", [32, 64])
+def test_mixed_columns(channels: int) -> None:
+    """What two neighbours of each of four fragments hold are 8 channels side by side."""
+    g = geometry(8, 8, channels, channels, 4, 2, 1)
+    w = numbers(1, channels, channels, 4, 4)
+    for lay in (g.down_weight, g.up_weight):
+        plain, mixed = lay(w, w.dtype), lay(w, w.dtype, True)
+        assert mixed.is_contiguous()
+        seen = set()
+        for group, q, t, e in itertools.product(range(channels // 32), range(4), range(4), range(2)):
+            column, channel = 32 * group + 8 * q + 2 * t + e, 32 * group + 8 * t + 2 * q + e
+            assert torch.equal(mixed[..., column], plain[..., channel])
+            seen.add(channel)
+        assert seen == set(range(channels))
+
+
+@pytest.mark.parametrize(("count", "width"), [(1, 16), (16, 16), (17, 32), (48, 64), (64, 64)])
+def test_width_of_a_tile(count: int, width: int) -> None:
+    assert wide(count) == width
