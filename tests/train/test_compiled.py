@@ -18,15 +18,17 @@ import torch
 from helpers import StopAt, losses, same, tiny
 
 import untwine as uw
+from untwine.train import batches as train_batches
 from untwine.train import compiled, folder, loop
 from untwine.train.batches import Table
+from untwine.train.progress import Bar, Reporter, Several
 from untwine.train.trainer import Trainer
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "contracts"))
 from test_training import CASES
 from test_training import run as contract
 
-CPU = torch.device("cpu")
+CPU, BLOCK = torch.device("cpu"), 8
 Entries = list[dict[str, Any]]
 
 
@@ -57,34 +59,40 @@ def assert_equal(run: uw.Run, backend: str = "trace", resident: bool = True, rto
     return fast
 
 
-@pytest.fixture
-def unchecked() -> Iterator[None]:
-    """Shapes are checked in all other tests: here it would take half the time."""
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Blocks of a few steps, so that short runs have several; one thread suits models this small.
+
+    Shapes are checked in all other tests: here it would take half the time.
+    """
+    torch.set_num_threads(1)
+    monkeypatch.setitem(train_batches._BLOCK_STEPS, "cpu", BLOCK)
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
 
 
-@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("case", CASES)
 def test_every_sentence_is_traced_whole(case: str) -> None:
-    fast = assert_equal(contract(case, steps=5, log_every=2))
+    """Through the smallest network: tracing takes its time, and others are traced below."""
+    fast = assert_equal(contract(case, network=uw.networks.mlp(()), steps=5, log_every=2))
     assert fast.fast is not None
     assert torch.equal(fast.pack.parameters, fast.state.parameters)
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "resident"),
     [
-        {"clip": 1e-2, "optimiser": "amsgrad", "lr": [1e-3, 1e-2]},
-        {"optimiser": "adagrad", "sampling": "epochs", "batch_size": 64, "steps": 12},  # 300 = 4 * 64 + 44
-        {"sampling": "epochs", "batch_size": 400, "steps": 4},  # every batch is all there is
-        {"watch": ("jacobian_l1", "deterministic_reconstruction"), "log_every": 3},
-        {"steps": 130, "log_every": 50},  # more than two blocks
+        ({"clip": 1e-2, "optimiser": "amsgrad", "lr": [1e-3, 1e-2]}, True),
+        ({"optimiser": "adagrad", "sampling": "epochs", "batch_size": 64, "steps": 12}, True),  # 300 = 4 * 64 + 44
+        ({"optimiser": "adagrad", "sampling": "epochs", "batch_size": 64, "steps": 12}, False),
+        ({"sampling": "epochs", "batch_size": 400, "steps": 4}, True),  # every batch is all there is
+        ({"watch": ("jacobian_l1", "deterministic_reconstruction"), "log_every": 3}, False),
+        ({"steps": 2 * BLOCK + 1, "log_every": 5}, True),  # more than two blocks
+        ({"steps": 2 * BLOCK + 1, "log_every": 5}, False),
     ],
-    ids=lambda changes: next(iter(changes)),
+    ids=lambda given: next(iter(given)) if isinstance(given, dict) else "resident" if given else "streamed",
 )
-@pytest.mark.parametrize("resident", [True, False])
 def test_settings_of_a_run(changes: dict[str, Any], resident: bool) -> None:
     assert_equal(tiny(**({"seeds": [0, 1], "steps": 7} | changes)), resident=resident)
 
@@ -112,9 +120,10 @@ def test_images_are_standardised_in_the_trace() -> None:
 
 def test_convolutions() -> None:
     """Through our own kernels where there are such: other sums in another order."""
-    dots = uw.datasets.three_dots(examples=50)
+    dots, network = uw.datasets.three_dots(size=32, examples=50), uw.networks.conv(channels=(4, 8), hidden=16)
     method = uw.methods.jl1_vae(anneal=2, columns=1)
-    run = uw.Run(method=method, dataset=dots, batch_size=4, seeds=[0, 1], steps=3, log_every=1)
+    settings: dict[str, Any] = {"batch_size": 4, "seeds": [0, 1], "steps": 3, "log_every": 1}
+    run = uw.Run(method=method, dataset=dots, network=network, **settings)
     (plain, log), (fast, log2) = trained(run, None), trained(run, "trace")
     for a, b in zip(log, log2, strict=True):
         assert b["members"]["seed-1"] == pytest.approx(a["members"]["seed-1"], rel=1e-4)
@@ -147,7 +156,12 @@ def test_addresses_stay_and_compiling_changes_nothing() -> None:
 
 @pytest.mark.skipif(not shutil.which("g++"), reason="Inductor needs a compiler")
 def test_compiled_by_inductor() -> None:
-    assert_equal(tiny(seeds=[0, 1], steps=4, log_every=2), "inductor")
+    """A small method, and without vectors of numbers, which are tried out at length: compiling takes its time."""
+    import torch._inductor.config as inductor
+
+    run = tiny(uw.methods.vae(likelihood="squared_error"), network=uw.networks.mlp(()), seeds=[0, 1], steps=4)
+    with inductor.patch({"cpp.vec_isa_ok": False}):
+        assert_equal(run, "inductor")
 
 
 BFLOAT16 = """
@@ -208,17 +222,50 @@ def test_paths_that_cannot_be_taken_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("sampling", ["iid", "epochs"])
 def test_going_on_is_bitwise_the_same(tmp_path: Path, sampling: str) -> None:
     """And a run that began on a path goes on with it."""
-    run = tiny(seeds=[0, 1], sampling=sampling, batch_size=64, steps=80, log_every=7)
+    run = tiny(seeds=[0, 1], sampling=sampling, batch_size=64, steps=20, log_every=3)
     options: dict[str, Any] = {"device": "cpu", "batching": "vmap"}
     whole = uw.fit(run, tmp_path / "whole", path="fast", **options)
     with pytest.raises(RuntimeError, match="the power went"):
-        uw.fit(run, tmp_path / "cut", path="fast", progress=StopAt(33), checkpoint_seconds=0.0, **options)
+        uw.fit(run, tmp_path / "cut", path="fast", progress=StopAt(11), checkpoint_seconds=0.0, **options)
     assert folder.read(tmp_path / "cut")["packs"][0]["path"] == "fast"
     assert same(uw.fit(run, tmp_path / "cut", **options), whole)
     assert folder.read(tmp_path / "cut")["packs"][0]["path"] == "fast"
     assert (tmp_path / "cut" / "log.jsonl").read_text() == (tmp_path / "whole" / "log.jsonl").read_text()
     plain = uw.fit(run, path="plain", **options)
     assert losses(whole, "seed-1") == pytest.approx(losses(plain, "seed-1"), rel=1e-5)
+
+
+class Notes(Reporter):
+    """Remembers what it is told, in order."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def note(self, what: str) -> None:
+        self.told.append(what)
+
+    def begin(self, pack: dict[str, Any], step: int, steps: int) -> None:
+        self.told.append("begin")
+
+
+@pytest.mark.usefixtures("possible")
+def test_that_it_takes_a_while_is_said() -> None:
+    fast, plain = Notes(), Notes()
+    uw.fit(tiny(steps=10), path="fast", batching="vmap", progress=fast)
+    uw.fit(tiny(steps=10), path="plain", batching="vmap", progress=plain)
+    assert plain.told == ["begin"] and fast.told[1:] == ["begin"]
+    assert "compiling the training step" in fast.told[0]
+
+
+def test_a_bar_says_so_until_the_first_step() -> None:
+    from rich.progress import Progress
+    from rich.text import Text
+
+    bar = Bar(Progress(disable=True), Text())
+    Several([bar]).note("compiling")
+    assert bar.terms.plain == "compiling"
+    bar.begin({"members": ["seed-0"]}, 0, 10)
+    assert bar.terms.plain == ""
 
 
 @pytest.mark.usefixtures("possible")

@@ -7,6 +7,7 @@ that they belong to (and without biases).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -79,6 +80,7 @@ class Plan:
 
     links: tuple[Link, ...]
     tangents: bool = False
+    masked: bool = False  # whether gradients come masked by the last ReLU already
 
     @property
     def folds(self) -> bool:
@@ -154,7 +156,7 @@ class Chain(torch.autograd.Function):
         else:
             values, masks = [x, *made[: count - 1]], _masks(plan, made[:relus], made[relus:])
         g = g.to(x.dtype)
-        if masks[-1] is not None:
+        if masks[-1] is not None and not plan.masked:
             there = masks[-1].values
             g = g.unflatten(1, (-1, there.shape[1])).where((there > 0)[:, None], 0.0).flatten(1, 2)
         slopes: list[Tensor | None] = [None] * count
@@ -173,3 +175,48 @@ class Chain(torch.autograd.Function):
     def vmap(info: Any, in_dims: tuple[Any, ...], plan: Plan, *tensors: Tensor | None) -> Any:
         found = Chain.apply(plan, *operators.joined(info.batch_size, tensors, in_dims[1:]))
         return tuple(one.unflatten(0, (info.batch_size, -1)) for one in found), (0,) * len(found)
+
+
+class Tail(torch.autograd.Function):
+    """The last two links of tangents and the sum of u |t|^p over their output t, with its gradient, at once.
+
+    `(links, p, x, w, last_w, *mask, *before, u) -> (sums [members], ...)`: the masks of the ReLU between the links
+    and of the one before them, as values and bits; `u` has a weight for each image and pixel, the same for all
+    columns. A gradient of the sum scales all others, so they are computed with the output, and kept.
+    """
+
+    @staticmethod
+    def forward(links: tuple[Link, Link], p: int, x: Tensor, w: Tensor, last_w: Tensor, *rest: Tensor) -> Any:
+        g, last = links[0].geometry, links[1].geometry
+        cuda, u = x.is_cuda, rest[4]
+        mask, before = Mask(*rest[:2]).for_cuda(cuda), Mask(*rest[2:4]).for_cuda(cuda)
+        laid = (g.up_weight(w, x.dtype, True), last.head_weight(last_w, x.dtype)) if cuda else (w, last_w)
+        t, back, parts, heads = operators.tail(x, *laid, mask, before, u, g.tuple(), last.tuple(), p)
+        columns = t.squeeze(-1).unflatten(1, (-1, u.shape[1])).to(u.dtype)
+        powers = added(columns.abs() if p == 1 else columns.square(), 1)
+        slopes = g.gradient(parts).to(w.dtype), last.gradient(heads).to(last_w.dtype)
+        return (powers * u).sum((1, 2, 3)), back, *slopes, powers
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*output[1:])
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor | None, *_: Any) -> Any:
+        if g is None:
+            return (None,) * 10
+        kept = ctx.saved_tensors
+        back, w, last_w, powers = (one * g.to(one.dtype).reshape(-1, *[1] * (one.ndim - 1)) for one in kept)
+        return None, None, back, w, last_w, None, None, None, None, powers
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], links: Any, p: int, *tensors: Tensor) -> Any:
+        found = Tail.apply(links, p, *operators.joined(info.batch_size, tensors, in_dims[2:]))
+        return tuple(one.unflatten(0, (info.batch_size, -1)) for one in found), (0,) * len(found)
+
+
+def added(x: Tensor, place: int) -> Tensor:
+    """The sum over a dimension, one by one if they are few: a compiler makes a single pass of that, unlike of `sum`."""
+    return functools.reduce(torch.add, x.unbind(place)) if x.shape[place] <= 32 else x.sum(place)

@@ -210,3 +210,37 @@ def weight(small: Tensor, big: Tensor, g: Geometry) -> Tensor:
         (blocks, members), threads, small, big, out, Wide(small.stride(0)), Wide(big.stride(0)), images
     )
     return out
+
+
+TAIL = 2 * 18 * 18 * 64 + 32_768 + 1024 * (64 + 4 * WORDS) + 9088 + 2 * (16_384 + 4096 + 1024)  # bytes of shared memory
+TAIL_THREADS = 256
+
+
+def has_tail(g: Geometry, last: Geometry) -> bool:
+    """Whether the last two layers can be done with their norm at once: 16 x 16 x 32 to 32 x 32 x 32 to 64 x 64."""
+    return g == Geometry(32, 32, 32, 16, 16, 32, 4, 2, 1) and last == Geometry(64, 64, 1, 32, 32, 32, 4, 2, 1)
+
+
+def tail_parts(members: int, images: int, device: int) -> tuple[int, int]:
+    """How many parts the gradients of both layers' weights have."""
+    blocks = min(images, _blocks(device, members, 1))
+    return blocks, blocks * TAIL_THREADS // 32
+
+
+def tail(
+    small: Tensor, weight: Tensor, head: Tensor, mask: Tensor, before: Tensor, u: Tensor, g: Geometry, p: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The output t, and the gradients of the sum of u |t|^p: of the input, and of both layers' weights in parts."""
+    small, u = (x if x[0].is_contiguous() else x.contiguous() for x in (small, u))
+    members, images = small.shape[:2]
+    blocks, heads = tail_parts(members, images, small.device.index)
+    t = small.new_empty(members, images, 64, 64, 1)
+    slope = torch.empty_like(small)
+    parts = torch.empty(blocks, members, 512, 32, dtype=torch.float32, device=small.device)
+    head_parts = torch.empty(heads, members, 16, 32, dtype=torch.float32, device=small.device)
+    macros = _macros(g, (1, 16), MASK=1, STAGES=2, POWER=p, THREADS=TAIL_THREADS)
+    kernel("tail", macros, TAIL, small.device.index)(
+        (blocks, members), TAIL_THREADS, small, weight, head, mask, before, u, t, slope, parts, head_parts,
+        Wide(small.stride(0)), images, *_mask(mask), *_mask(before)[1:], Wide(u.stride(0)), Wide(u.stride(1)),
+    )  # fmt: skip
+    return t, slope, parts, head_parts

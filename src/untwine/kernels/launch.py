@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -64,7 +65,7 @@ def up(
     out = small.new_empty(members, images, g.hb, g.wb, g.cb)
     taps = small.new_empty((0,) if head is None else (members, images, g.hb, g.wb, head.shape[-1]))
     rows, warps, stages, most, phases = UP[small.element_size()]
-    phases = min(phases, g.stride**2)
+    phases = math.gcd(phases, g.stride**2)  # each program does as many
     positions = images * -(-g.hb // g.stride) * -(-g.wb // g.stride)
     grid = (triton.cdiv(positions, rows) * (g.stride**2 // phases), members)
     tiles.up[grid](  # type: ignore[index]

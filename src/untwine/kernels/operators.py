@@ -31,6 +31,15 @@ def folds(x: Tensor, g: Geometry, last: Geometry) -> bool:
     return last == doubled and serves(x, g, "fold")
 
 
+def has_tail(x: Tensor, g: Geometry, last: Geometry, known: bool) -> bool:
+    """Whether the last two layers can be done with their norm at once; `known` says that masks are there as bits."""
+    if not x.is_cuda:
+        return last.cb == 1
+    from untwine.kernels import cuda
+
+    return known and serves(x, g, "fold") and cuda.has_tail(g, last)
+
+
 def _kernels(x: Tensor):  # one of two modules
     if not x.is_cuda:
         return reference
@@ -159,10 +168,8 @@ def _mapped(operator: Any, place: int = 0) -> None:
     """Teach an operator vmap: the members of a map are members. `place` is where they are in what it gives."""
 
     def rule(info: Any, in_dims: tuple[Any, ...], *given: Any) -> tuple[Any, Any]:
-        whole = [
-            one.contiguous() if isinstance(one, Tensor) else one for one in joined(info.batch_size, given, in_dims)
-        ]
-        found = operator(*whole)
+        whole = joined(info.batch_size, given, in_dims)
+        found = operator(*(one.contiguous() if isinstance(one, Tensor) else one for one in whole))
         if isinstance(found, Tensor):
             return found.unflatten(place, (info.batch_size, -1)), place
         return tuple(one.unflatten(place, (info.batch_size, -1)) for one in found), (place,) * len(found)
@@ -173,3 +180,45 @@ def _mapped(operator: Any, place: int = 0) -> None:
 for _operator in (down, up, up_fold):
     _mapped(_operator)
 _mapped(weight, 1)
+
+
+@torch.library.custom_op("untwine::tail", mutates_args=())
+def tail(
+    small: Tensor,
+    weight: Tensor,
+    head: Tensor,
+    mask: Tensor,
+    before: Tensor,
+    u: Tensor,
+    geometry: list[int],
+    last: list[int],
+    p: int,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The output t of the last two layers, and the gradients of the sum of u |t|^p.
+
+    These are of the input, and, in parts, of the weights of both layers. On a GPU the weights come laid out.
+    """
+    g = Geometry(*geometry)
+    if not small.is_cuda:
+        return reference.tail(small, weight, head, mask, before, u, g, Geometry(*last), p)
+    from untwine.kernels import cuda
+
+    return cuda.tail(small, weight, head, mask, before, u, g, p)
+
+
+@tail.register_fake
+def _(small, weight, head, mask, before, u, geometry, last, p):  # noqa: ANN001, ANN202
+    g, after = Geometry(*geometry), Geometry(*last)
+    members, images = small.shape[:2]
+    parts, heads = 1, 1
+    if small.is_cuda:
+        from untwine.kernels import cuda
+
+        parts, heads = cuda.tail_parts(members, images, small.device.index)
+    kind = torch.promote_types(small.dtype, torch.float32)
+    return (
+        small.new_empty(members, images, after.hb, after.wb, after.cb),
+        small.new_empty(small.shape),
+        small.new_empty(parts, members, 16 * g.cb, g.cs, dtype=kind),
+        small.new_empty(heads, members, 16 * after.cb, after.cs, dtype=kind),
+    )

@@ -81,3 +81,16 @@ def fold(taps: Tensor, bias: Tensor | None, g: Geometry, precise: bool) -> Tenso
             out[:, :, rows, columns] += each[..., ky, kx, :]
     whole = out[:, :, g.padding : g.padding + g.hb, g.padding : g.padding + g.wb]
     return _behind(whole, bias, None, False).to(kind if precise else taps.dtype).contiguous()
+
+
+def tail(
+    small: Tensor, w: Tensor, last_w: Tensor, mask: Tensor, before: Tensor, u: Tensor, g: Geometry, last: Geometry, p: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """The output t of two layers, and the gradients of the sum of u |t|^p: of the input, and of both weights."""
+    kind = small.dtype
+    middle, taps = up(small, g.up_weight(w, kind), None, mask, last.head_weight(last_w, kind), g, False)
+    t = fold(taps, None, last, False)
+    slopes = (t.sign() if p == 1 else 2 * t) * u[..., None].repeat(1, t.shape[1] // u.shape[1], 1, 1, 1).to(kind)
+    inner = down(slopes, last.down_weight(last_w, kind), None, mask, last, False)
+    back = down(inner, g.down_weight(w, kind), None, before, g, False)
+    return t, back, weight(small, inner, g), weight(middle, slopes, last)

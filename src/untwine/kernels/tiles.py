@@ -15,10 +15,13 @@ Behind a product come bias, ReLU and the mask of a ReLU, before anything is writ
 
 from __future__ import annotations
 
+from typing import no_type_check  # Triton reads functions as they are written: no checker may wrap them
+
 import triton  # type: ignore[import-not-found]
 import triton.language as tl  # type: ignore[import-not-found]
 
 
+@no_type_check
 @triton.jit
 def _behind(acc, columns, bias, mask, places, valid, RELU: tl.constexpr, BIAS: tl.constexpr, MASK: tl.constexpr):
     """Bias, ReLU, and the mask of another's ReLU."""
@@ -32,6 +35,7 @@ def _behind(acc, columns, bias, mask, places, valid, RELU: tl.constexpr, BIAS: t
     return acc
 
 
+@no_type_check
 @triton.jit
 def _under(
     big, image, i, j, valid, k, HB: tl.constexpr, WB: tl.constexpr, CB: tl.constexpr,
@@ -44,6 +48,7 @@ def _under(
     return tl.load(big + (image[:, None] * HB + y) * (WB * CB) + run, mask=ok, other=0.0)
 
 
+@no_type_check
 @triton.jit
 def down(
     big, weight, bias, mask, out, big_stride, images, masks, mask_member, mask_image,
@@ -77,6 +82,7 @@ def down(
     tl.store(out + places[:, None] + columns[None, :], acc.to(out.dtype.element_ty), mask=ok)
 
 
+@no_type_check
 @triton.jit
 def up(
     small, weight, bias, mask, head, out, taps, small_stride, images, masks, mask_member, mask_image,
@@ -131,6 +137,7 @@ def up(
             tl.store(taps + (pixels * HEAD)[:, None] + t[None, :], made.to(taps.dtype.element_ty), mask=fits[:, None])
 
 
+@no_type_check
 @triton.jit
 def weight(
     small, big, out, small_stride, big_stride, images, chunk,
@@ -161,6 +168,7 @@ def weight(
     tl.store(base, acc, mask=(k < K * K * CB)[:, None] & (columns < CS)[None, :])
 
 
+@no_type_check
 @triton.jit
 def fold(
     taps, bias, out, images,

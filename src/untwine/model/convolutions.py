@@ -98,11 +98,11 @@ class Stage(nn.Module):
     def _run(self, x: Tensor, rest: Sequence[Tensor | None], tangents: bool) -> list[Tensor]:
         from untwine.kernels.chain import Chain
 
-        kind = torch.get_autocast_dtype(x.device.type) if torch.is_autocast_enabled(x.device.type) else x.dtype
         plan = self._plan(x.shape[2:], tangents)
-        weights = [layer.weight[None] for layer in self.layers if type(layer) is not nn.ReLU]
-        inside = x.permute(0, 2, 3, 1)[None].to(kind).contiguous()
-        return list(Chain.apply(plan, inside, *weights, *rest))  # type: ignore[no-untyped-call]
+        return list(Chain.apply(plan, _inside(x), *self._weights(), *rest))  # type: ignore[no-untyped-call]
+
+    def _weights(self) -> list[Tensor]:
+        return [layer.weight[None] for layer in self.layers if type(layer) is not nn.ReLU]
 
     def trace(self, x: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
         """The output, and what tangents need: the outputs of the ReLUs (channels last), and where they are not zero."""
@@ -113,7 +113,30 @@ class Stage(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return self.trace(x)[0]
 
+    def norm(self, masks: Sequence[Tensor], tangents: Tensor, u: Tensor, p: int) -> Tensor | None:
+        """The sum of u |t|^p over tangents t behind the stage, `u` being `[batch, ...]`; None where `push` must do."""
+        from untwine.kernels import operators
+        from untwine.kernels.chain import Chain, Plan, Tail
+
+        plan, half = self._plan(tangents.shape[3:], True), len(masks) // 2
+        x, first, (link, last) = _inside(tangents.flatten(0, 1)), plan.links[:-2], plan.links[-2:]
+        if not plan.folds or half < 2 or len(plan.links) != half + 1:
+            return None
+        values, bits, weights = masks[:half], masks[half:], self._weights()
+        known = bits[-1].shape[-1] > 0 and bits[-2].shape[-1] > 0
+        if not operators.has_tail(x, link.geometry, last.geometry, known):
+            return None
+        x = Chain.apply(Plan(first, True, True), x, *weights[:-2], *values[:-1], *bits[:-1])[0]  # type: ignore[no-untyped-call]
+        pairs = values[-1], bits[-1], values[-2], bits[-2]
+        return Tail.apply((link, last), p, x, *weights[-2:], *pairs, u[None, :, 0])[0][0]  # type: ignore[no-untyped-call]
+
     def push(self, masks: Sequence[Tensor], tangents: Tensor) -> Tensor:
         """Tangents `[columns, batch, ...]` behind the stage."""
         found = self._run(tangents.flatten(0, 1), masks, tangents=True)[0]
         return found[0].permute(0, 3, 1, 2).unflatten(0, tangents.shape[:2])
+
+
+def _inside(x: Tensor) -> Tensor:
+    """Images as the kernels want them: one member, channels last, in the precision of the pass."""
+    kind = torch.get_autocast_dtype(x.device.type) if torch.is_autocast_enabled(x.device.type) else x.dtype
+    return x.permute(0, 2, 3, 1)[None].to(kind).contiguous()

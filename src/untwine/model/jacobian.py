@@ -43,6 +43,10 @@ class Trace:
         value, kept = _apply(layer, self.values[-1])
         return Trace((*self.layers, layer), (*self.values, value), (*self.kept, kept))
 
+    def shorter(self) -> Trace:
+        """The trace without its last layer."""
+        return Trace(self.layers[:-1], self.values[:-1], self.kept[:-1])
+
     def at(self, places: slice) -> Trace:
         """The pass of a part of the batch."""
         kept = tuple(tuple(mask[:, places] for mask in masks) for masks in self.kept)
@@ -215,10 +219,14 @@ def power_sum(passed: Trace, tangents: Float[Tensor, "columns batch latent"], p:
     """
     power = torch.abs if p == 1 else torch.square
     slopes = slope(passed.layers[-1], passed.output)
-    if slopes is None:
-        return column_sum(passed, tangents, power).sum()
-    before = Trace(passed.layers[:-1], passed.values[:-1], passed.kept[:-1])
-    return (column_sum(before, tangents, power) * power(slopes.to(tangents.dtype))).sum()
+    before = passed if slopes is None else passed.shorter()
+    weights = power((torch.ones_like(passed.output) if slopes is None else slopes).to(tangents.dtype))
+    last = before.layers[-1]
+    if isinstance(last, Stage):
+        found = last.norm(before.kept[-1], push(before.shorter(), tangents), weights, p)
+        if found is not None:
+            return found
+    return (column_sum(before, tangents, power) * weights).sum()
 
 
 def _preferred(tangents: Tensor) -> int:

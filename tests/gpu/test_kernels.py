@@ -1,0 +1,276 @@
+"""Kernels on a GPU against plain torch in float64: CUDA's and Triton's, and a whole chain of a pack."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from untwine.kernels import cuda, operators, reference
+from untwine.kernels.geometry import Geometry
+from untwine.model.convolutions import Stage, fast
+from untwine.model.layers import Conv2d, ConvTranspose2d
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "kernels"))
+from expected import GEOMETRIES, error, followed, geometry, numbers
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
+]
+DEVICE, HALF = "cuda", torch.bfloat16
+ROUNDING = {torch.float32: 1e-5, HALF: 4e-3}  # of an output, relative to its norm
+EXACT = 1e-5  # sums that stay in float32
+SERVED = {
+    "rhodes64, encoder 1": geometry(64, 64, 1, 32, 4, 2, 0),
+    "rhodes64, encoder 2": geometry(31, 31, 32, 32, 4, 2, 0),
+    "rhodes64, encoder 3": geometry(14, 14, 32, 64, 4, 2, 0),
+    "rhodes64, decoder 2": geometry(16, 16, 32, 64, 4, 2, 1),
+    "rhodes64, decoder 3": geometry(32, 32, 32, 32, 4, 2, 1),
+    "rhodes64, decoder 4": geometry(64, 64, 1, 32, 4, 2, 1),
+    "from 64 channels": geometry(16, 16, 64, 32, 4, 2, 1),
+    "to 64 channels from one": geometry(32, 32, 1, 64, 4, 2, 1),
+    "odd": geometry(25, 25, 32, 32, 4, 2, 1),
+    "odd and unpadded": geometry(13, 15, 32, 64, 4, 2, 0),
+    "oblong": geometry(20, 36, 32, 32, 4, 2, 1),
+    "in bands": geometry(64, 64, 32, 32, 4, 2, 1),
+    "wide": geometry(12, 100, 32, 64, 4, 2, 1),
+    "large, of one channel": geometry(128, 128, 1, 32, 4, 2, 1),
+    "tiny": geometry(4, 4, 32, 32, 4, 2, 1),
+}
+# Members, images, and images that have masks of their own: also numbers that divide no tile.
+SIZES = [(1, 1, 1), (2, 14, 7), (3, 5, 5), (2, 33, 11)]
+
+
+def serving(what: str) -> Any:
+    """The geometries that the CUDA kernels do this for."""
+    names = [name for name, g in SERVED.items() if cuda.tile(g, what) is not None]
+    return pytest.mark.parametrize("g", [SERVED[name] for name in names], ids=names)
+
+
+sizes = pytest.mark.parametrize(("members", "images", "masks"), SIZES)
+
+
+class Data:
+    """Random images, weights and so on of a kind, from a seed; `exact` has the same numbers in float64."""
+
+    def __init__(self, g: Geometry, members: int, images: int, masks: int, kind: torch.dtype = HALF):
+        def made(*shape: int, seed: int, kind: torch.dtype = kind) -> Tensor:
+            return numbers(*shape, seed=seed, kind=kind).to(DEVICE)
+
+        self.kind = kind
+        self.big = made(members, images, g.hb, g.wb, g.cb, seed=0)
+        self.small = made(members, images, g.hs, g.ws, g.cs, seed=1)
+        self.w = 0.1 * made(members, g.cs, g.cb, g.kernel, g.kernel, seed=2)
+        self.big_bias, self.small_bias = (made(members, c, seed=c, kind=torch.float32) for c in (g.cb, g.cs))
+        self.big_mask = made(members, 2 * masks, g.hb, g.wb, g.cb, seed=3).relu()
+        self.small_mask = made(members, 2 * masks, g.hs, g.ws, g.cs, seed=4).relu()
+
+    def exact(self, name: str) -> Tensor:
+        return getattr(self, name).double()
+
+
+def bits(values: Tensor) -> Tensor:
+    """A bit for each number that is above zero, the first of eight lowest."""
+    powers = 2 ** torch.arange(8, device=values.device)
+    return ((values > 0).unflatten(-1, (-1, 8)) * powers).sum(-1).to(torch.uint8)
+
+
+def assert_close(found: Tensor, right: Tensor, most: float) -> None:
+    """For each member."""
+    assert found.shape == right.shape
+    for number, (a, b) in enumerate(zip(found, right, strict=True)):
+        assert error(a, b) < most, number
+
+
+@sizes
+@serving("down")
+def test_down(g: Geometry, members: int, images: int, masks: int) -> None:
+    data = Data(g, members, images, masks)
+    w, plain = g.down_weight(data.w, HALF, True), g.down_weight(data.exact("w"), torch.float64)
+    right = reference.down(data.exact("big"), plain, None, None, g, False)
+    found, known = cuda.down(data.big, w, data.small_bias, None, g, True)
+    assert_close(found, followed(right, data.exact("small_bias"), None, True), ROUNDING[HALF])
+    assert torch.equal(known, bits(found))
+    for mask in (data.small_mask[:, :masks], data.small_mask[:, ::2]):
+        found, known = cuda.down(data.big, w, None, mask, g, False)
+        assert_close(found, followed(right, None, mask, False), ROUNDING[HALF])
+        assert known.shape[-1] == 0
+    by_bits = cuda.down(data.big, w, None, bits(data.small_mask)[:, ::2], g, False)[0]
+    assert torch.equal(by_bits, found)
+
+
+@sizes
+@serving("up")
+def test_up(g: Geometry, members: int, images: int, masks: int) -> None:
+    data = Data(g, members, images, masks)
+    w, plain = g.up_weight(data.w, HALF, True), g.up_weight(data.exact("w"), torch.float64)
+    right = reference.up(data.exact("small"), plain, None, None, None, g, False)[0]
+    found, known, folded = cuda.up(data.small, w, data.big_bias, None, g, True)
+    assert_close(found, followed(right, data.exact("big_bias"), None, True), ROUNDING[HALF])
+    assert torch.equal(known, bits(found)) and folded is None
+    for mask in (data.big_mask[:, :masks], data.big_mask[:, ::2]):
+        found, known, _ = cuda.up(data.small, w, None, mask, g, False)
+        assert_close(found, followed(right, None, mask, False), ROUNDING[HALF])
+        assert known.shape[-1] == 0
+    by_bits = cuda.up(data.small, w, None, bits(data.big_mask)[:, ::2], g, False)[0]
+    assert torch.equal(by_bits, found)
+
+
+@sizes
+@serving("fold")
+def test_up_with_the_next_layer(g: Geometry, members: int, images: int, masks: int) -> None:
+    """In float32 with biases and a ReLU, as values go; in bfloat16 with masks, as tangents do."""
+    data, last = Data(g, members, images, masks), geometry(2 * g.hb, 2 * g.wb, 1, g.cb, 4, 2, 1)
+    next_w, next_bias = (numbers(members, *shape, seed=8).to(DEVICE) for shape in ((g.cb, 1, 4, 4), (1,)))
+    w, plain = g.up_weight(data.w, HALF, True), g.up_weight(data.exact("w"), torch.float64)
+    head = last.head_weight(next_w, HALF)
+    for bias, mask, precise in ((data.big_bias, None, True), (None, data.big_mask[:, ::2], False)):
+        after = next_bias if precise else None
+        found, known, folded = cuda.up(
+            data.small, w, bias, mask, g, precise, head, None if after is None else after.float(), precise
+        )
+        behind = None if bias is None else bias.double(), None if mask is None else mask.double()
+        right, taps = reference.up(data.exact("small"), plain, *behind, head.double(), g, precise)
+        assert folded is not None and folded.dtype == (torch.float32 if precise else HALF)
+        assert_close(found, right, ROUNDING[HALF])
+        assert_close(folded, reference.fold(taps, after, last, True), ROUNDING[HALF])
+        assert torch.equal(known, bits(found)) if precise else known.shape[-1] == 0
+
+
+@sizes
+@serving("weight")
+def test_weight(g: Geometry, members: int, images: int, masks: int) -> None:
+    data = Data(g, members, images, masks)
+    found = cuda.weight(data.small, data.big, g)
+    assert len(found) == cuda.parts(members, images, g, data.small.device.index or 0)
+    right = reference.weight(data.exact("small"), data.exact("big"), g).sum(0)
+    assert_close(found.double().sum(0), right, EXACT)
+    assert torch.equal(cuda.weight(data.small, data.big, g), found)
+
+
+def test_members_with_the_same_images() -> None:
+    """They need not be copied: what is given has no stride from member to member."""
+    g = SERVED["rhodes64, encoder 2"]
+    data = Data(g, 3, 5, 5)
+    big, small = (one[:1].expand_as(one) for one in (data.big, data.small))
+    down, up = g.down_weight(data.w, HALF, True), g.up_weight(data.w, HALF, True)
+    assert torch.equal(*(cuda.down(x, down, None, None, g, False)[0] for x in (big, big.contiguous())))
+    assert torch.equal(*(cuda.up(x, up, None, None, g, False)[0] for x in (small, small.contiguous())))
+    assert torch.equal(*(cuda.weight(x, data.big, g) for x in (small, small.contiguous())))
+
+
+@pytest.mark.parametrize("kind", ROUNDING, ids=str)
+@pytest.mark.parametrize(("members", "images", "masks"), [(1, 1, 1), (2, 14, 7)])
+@pytest.mark.parametrize("g", [*GEOMETRIES.values(), *SERVED.values()], ids=[*GEOMETRIES, *SERVED])
+def test_triton(g: Geometry, members: int, images: int, masks: int, kind: torch.dtype) -> None:
+    from untwine.kernels import launch
+
+    data, most = Data(g, members, images, masks, kind), ROUNDING[kind]
+    down, up = g.down_weight(data.w, kind), g.up_weight(data.w, kind)
+    right = reference.down(data.exact("big"), down.double(), None, None, g, False)
+    mask = data.small_mask[:, ::2]
+    found = launch.down(data.big, down, data.small_bias, None, g, True)
+    assert_close(found, followed(right, data.exact("small_bias"), None, True), most)
+    assert_close(launch.down(data.big, down, None, mask, g, False), followed(right, None, mask, False), most)
+
+    right = reference.up(data.exact("small"), up.double(), None, None, None, g, False)[0]
+    mask, head = data.big_mask[:, ::2], numbers(members, g.cb, 16, seed=9, kind=kind).to(DEVICE)
+    found, taps = launch.up(data.small, up, data.big_bias, None, head, g, True)
+    assert_close(found, followed(right, data.exact("big_bias"), None, True), most)
+    assert_close(taps, torch.einsum("snijc,sct->snijt", found.double(), head.double()), most)
+    found = launch.up(data.small, up, None, mask, None, g, False)[0]
+    assert_close(found, followed(right, None, mask, False), most)
+
+    found = launch.weight(data.small, data.big, g)
+    assert len(found) == launch.parts(data.small.shape, data.small.element_size(), g)
+    assert_close(found.double().sum(0), reference.weight(data.exact("small"), data.exact("big"), g).sum(0), EXACT)
+
+    taps = torch.einsum("snijc,sct->snijt", data.small, g.head_weight(data.w, kind)).contiguous()
+    for bias, precise in ((data.big_bias, True), (None, False)):
+        found = launch.fold(taps, bias, g, precise)
+        right = reference.fold(taps.double(), None if bias is None else bias.double(), g, True)
+        assert found.dtype == (torch.float32 if precise else kind)
+        assert_close(found, right, EXACT if precise else most)
+
+
+@pytest.mark.parametrize("kind", ROUNDING, ids=str)
+@pytest.mark.parametrize("name", ["rhodes64, encoder 1", "rhodes64, encoder 3", "rhodes64, decoder 3", "odd"])
+def test_shapes_are_known_to_a_tracer(name: str, kind: torch.dtype) -> None:
+    """What an operator gives is what a trace expects, whoever serves it: bits, and parts of sums, too."""
+    g, last = SERVED[name], geometry(2 * SERVED[name].hb, 2 * SERVED[name].wb, 1, SERVED[name].cb, 4, 2, 1)
+    data, known = Data(g, 2, 6, 3, kind), ("test_schema", "test_faketensor")
+    x, bias, size = data.small, data.big_bias, g.tuple()
+    down, up = g.down_weight(data.w, kind), g.up_weight(data.w, kind)
+    for relu in (True, False):
+        torch.library.opcheck(operators.down, (data.big, down, None, None, size, relu), test_utils=known)
+        torch.library.opcheck(operators.up, (x, up, bias, None, size, relu), test_utils=known)
+        if name == "rhodes64, decoder 3":
+            head = last.head_weight(numbers(2, g.cb, 1, 4, 4, kind=kind).to(DEVICE), kind)
+            given = (x, up, bias, None, head, bias[:, :1].contiguous(), size, last.tuple(), relu, relu)
+            torch.library.opcheck(operators.up_fold, given, test_utils=known)
+    torch.library.opcheck(operators.weight, (x, data.big, size), test_utils=known)
+
+
+CHAINS = {
+    "encoder": [Conv2d(1, 32, 4, 2), nn.ReLU(), Conv2d(32, 32, 4, 2), nn.ReLU(), Conv2d(32, 64, 4, 2), nn.ReLU()],
+    "decoder": [
+        *(ConvTranspose2d(64, 32, 4, 2, 1), nn.ReLU(), ConvTranspose2d(32, 32, 4, 2, 1), nn.ReLU()),
+        ConvTranspose2d(32, 1, 4, 2, 1),
+    ],
+    "another last layer": [ConvTranspose2d(64, 32, 4, 2, 1), nn.ReLU(), ConvTranspose2d(32, 1, 4, 2, 0)],
+    "three colours": [ConvTranspose2d(64, 32, 4, 2, 1), nn.ReLU(), ConvTranspose2d(32, 3, 3, 2, 1, 1)],
+    "small kernels": [Conv2d(3, 16, 3, 1, 1), nn.ReLU(), Conv2d(16, 8, 3, 2, 1)],
+}
+
+
+class Pushed(nn.Module):
+    """The output of a stage, and its tangents."""
+
+    def __init__(self, layers: list[nn.Module]):
+        super().__init__()
+        self.stage = Stage(layers)
+
+    def forward(self, x: Tensor, tangents: Tensor) -> tuple[Tensor, Tensor]:
+        output, kept = self.stage.trace(x)
+        return output, self.stage.push(kept, tangents)
+
+
+@pytest.mark.parametrize("kind", ROUNDING, ids=str)
+@pytest.mark.parametrize("name", CHAINS)
+def test_a_chain_of_a_pack(name: str, kind: torch.dtype) -> None:
+    """Values, tangents and gradients of members whose parameters are columns of one matrix, against float64."""
+    members, batch, columns = 3, 5, 2
+    made = Pushed(CHAINS[name])
+    shapes = {key: value.shape for key, value in made.named_parameters()}
+    counts = [shape.numel() for shape in shapes.values()]
+    rows = numbers(members, sum(counts), seed=1).float().double()
+    side = 32 if name == "encoder" else 8
+    first = made.stage.layers[0].in_channels
+    assert isinstance(first, int)
+    x = numbers(members, batch, first, side, side)
+    tangents = numbers(members, columns, batch, first, side, side, seed=2)
+
+    def found(device: str, precision: torch.dtype) -> list[Tensor]:
+        high = torch.float64 if precision == torch.float64 else torch.float32
+        own = rows.to(device, high).requires_grad_()
+        scales = [(2 / shape[1:].numel()) ** 0.5 for shape in shapes.values()]
+        pieces = [piece * scale for piece, scale in zip(own.split(counts, 1), scales, strict=True)]
+        matrix = torch.cat(pieces, 1)  # so that a bias is a column of it
+        parameters = {
+            key: piece.view(members, *shape)
+            for piece, (key, shape) in zip(matrix.split(counts, 1), shapes.items(), strict=True)
+        }
+        given = x.to(device, high).requires_grad_(), tangents.to(device, high).requires_grad_()
+        with fast(), torch.autocast(device, HALF, enabled=precision == HALF):
+            outputs = vmap(lambda p, *a: functional_call(made, p, a))(parameters, *given)
+        total = sum((one * numbers(*one.shape, seed=3).to(device, one.dtype)).sum() for one in outputs)
+        return [*outputs, *torch.autograd.grad(total, [own, *given])]  # type: ignore[arg-type]
+
+    # Rounding moves some numbers across the zero of a ReLU: values hardly notice, tangents and gradients do.
+    values, others = {torch.float32: (1e-5, 3e-3), HALF: (1e-2, 2e-1)}[kind]
+    for number, (a, b) in enumerate(zip(found(DEVICE, kind), found("cpu", torch.float64), strict=True)):
+        assert_close(a.detach().cpu(), b.detach(), others if number else values)

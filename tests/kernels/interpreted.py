@@ -1,0 +1,62 @@
+"""The Triton kernels in Triton's interpreter, which must be asked for before Triton is imported: a process of its own.
+
+Prints the error of each kernel for each geometry as JSON. The interpreter has no products of bfloat16: float16
+stands in, for numbers of two bytes.
+"""
+
+import itertools
+import json
+import sys
+
+import torch
+from expected import GEOMETRIES, big_image, error, followed, numbers, small_image, weight_gradient
+from torch import Tensor
+
+from untwine.kernels import launch
+from untwine.kernels.geometry import Geometry
+
+MEMBERS, IMAGES = 2, 4
+
+
+def rounded(kind: torch.dtype, *shape: int, seed: int) -> Tensor:
+    """Numbers that a kind can hold, in float64."""
+    return numbers(*shape, seed=seed).to(kind).double()
+
+
+def errors(g: Geometry, kind: torch.dtype) -> dict[str, float]:
+    big, small = (
+        rounded(kind, MEMBERS, IMAGES, *size, seed=seed)
+        for seed, size in enumerate([(g.hb, g.wb, g.cb), (g.hs, g.ws, g.cs)])
+    )
+    w = rounded(kind, MEMBERS, g.cs, g.cb, g.kernel, g.kernel, seed=2)
+    mask = rounded(kind, MEMBERS, IMAGES, g.hs, g.ws, g.cs, seed=3).relu()[:, ::2]  # of every other image
+    bias, few = (rounded(torch.float32, MEMBERS, count, seed=count) for count in (g.cb, g.cs))
+    head = rounded(kind, MEMBERS, g.cb, 16, seed=4)
+    low = [one.to(kind) for one in (big, small, w, mask, head)]
+    one = slice(0, 1)
+    down = launch.down(low[0], g.down_weight(low[2], kind), few.float(), None, g, True)
+    masked = launch.down(low[0], g.down_weight(low[2], kind), None, low[3], g, False)
+    shared = launch.down(low[0][one].expand_as(low[0]), g.down_weight(low[2], kind), None, None, g, False)
+    up, taps = launch.up(low[1], g.up_weight(low[2], kind), bias.float(), None, low[4], g, True)
+    products = torch.einsum("snijc,sct->snijt", small, g.head_weight(w, torch.float64))
+    weight = launch.weight(low[1], low[0], g)
+    assert len(weight) == launch.parts(low[1].shape, low[1].element_size(), g)
+    found = {
+        "down": (down, followed(small_image(big, w, g), few, None, True)),
+        "down, masked": (masked, followed(small_image(big, w, g), None, mask, False)),
+        "down, of one image for all": (shared, small_image(big[one].expand_as(big), w, g)),
+        "up": (up, followed(big_image(small, w, g), bias, None, True)),
+        "head": (taps, torch.einsum("snijc,sct->snijt", up.double(), head)),
+        "weight": (g.gradient(weight), weight_gradient(small, big, w, g)),
+        "fold": (
+            launch.fold(products.to(kind).contiguous(), bias.float(), g, True),
+            followed(big_image(small, w, g), bias, None, False),
+        ),
+    }
+    return {name: error(*pair) for name, pair in found.items()}
+
+
+if __name__ == "__main__":
+    kinds = {"float32": torch.float32, "float16": torch.float16}
+    cases = itertools.product(GEOMETRIES.items(), kinds.items())
+    json.dump({f"{name}, {precision}": errors(g, kind) for (name, g), (precision, kind) in cases}, sys.stdout)

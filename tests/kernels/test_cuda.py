@@ -1,0 +1,184 @@
+"""Which layers the CUDA kernels do; their tiles cover the images and fit into shared memory. No GPU is needed."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from expected import geometry
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+import untwine as uw
+from untwine.kernels import cuda
+from untwine.kernels.chain import Link, Plan
+from untwine.kernels.geometry import Geometry
+from untwine.model.convolutions import Stage, fast, stages
+from untwine.model.info import Info
+from untwine.model.jacobian import flatten
+
+KERNELS = ("down", "up", "fold", "weight")
+LARGEST = 232_448  # bytes of shared memory that a block may have, on the largest GPUs
+NETWORKS: dict[str, tuple[uw.Network, int]] = {
+    "rhodes64": (uw.networks.rhodes64(), 64),
+    "rhodes64, same": (uw.networks.rhodes64(padding="same"), 64),
+    "michlo64": (uw.networks.michlo64(), 64),
+    "mathieu_dsprites": (uw.networks.mathieu_dsprites(), 64),
+    "mathieu_fashion": (uw.networks.mathieu_fashion(), 32),
+    **{f"conv, {size} px": (uw.networks.conv(), size) for size in (28, 32, 50, 64, 96, 100, 128)},
+    "conv, other widths": (uw.networks.conv(channels=(32, 64, 32)), 128),
+}
+every_network = pytest.mark.parametrize(("name", "colours"), [*itertools.product(NETWORKS, (1, 3))])
+
+
+def plans(name: str, colours: int) -> tuple[Plan, Plan]:
+    """The convolutions of a network's encoder and decoder."""
+    network, size = NETWORKS[name]
+    encoder, decoder = network.build(Info(latents=3, shape=(colours, size, size)), 6)
+    with fast():
+        down, up = ([one for one in stages(flatten(part)) if isinstance(one, Stage)] for part in (encoder, decoder))
+    [start] = [layer.unflattened_size for layer in flatten(decoder) if isinstance(layer, nn.Unflatten)]
+    return down[0]._plan((size, size), False), up[0]._plan(start[1:], False)  # type: ignore[index]
+
+
+def links(name: str, colours: int) -> list[Link]:
+    return [link for plan in plans(name, colours) for link in plan.links]
+
+
+def test_geometries_of_a_published_network() -> None:
+    """rhodes2021, Table 1: the sides of all images."""
+    down, up = plans("rhodes64", 1)
+    assert [(g.hb, g.cb, g.hs, g.cs, g.padding) for g in (link.geometry for link in down.links)] == [
+        *((64, 1, 31, 32, 0), (31, 32, 14, 32, 0), (14, 32, 6, 64, 0), (6, 64, 2, 64, 0)),
+    ]
+    assert [(g.hb, g.cb, g.hs, g.cs, g.padding) for g in (link.geometry for link in up.links)] == [
+        *((8, 64, 4, 64, 1), (16, 32, 8, 64, 1), (32, 32, 16, 32, 1), (64, 1, 32, 32, 1)),
+    ]
+    assert up.folds and not down.folds
+
+
+@pytest.mark.parametrize("name", ["rhodes64", "rhodes64, same", "michlo64"])
+def test_published_networks_are_served(name: str) -> None:
+    """All passes forward and backward of the six layers that are not from 64 channels to 64, on images of 2 to 8 px."""
+    down, up = (plan.links for plan in plans(name, 1))
+    layers = [link.geometry for link in (*down, *up) if link.geometry.cb < 64]
+    assert len(layers) == 6
+    for g in layers:
+        assert cuda.tile(g, "down") and cuda.tile(g, "weight")
+        assert cuda.tile(g, "up") or g.cb == 1  # the gradient of the images, which nobody needs, and what is folded
+    assert cuda.tile(up[-2].geometry, "fold")
+
+
+@dataclass
+class Launch:
+    name: str
+    macros: dict[str, int]
+    shared: int
+    grid: tuple[int, int]
+    threads: int
+
+
+@pytest.fixture
+def launches(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Launch]]:
+    """What would be launched on a GPU of 132 multiprocessors."""
+    found: list[Launch] = []
+
+    def kernel(name: str, macros: tuple[tuple[str, int], ...], shared: int, device: int) -> Any:
+        return lambda grid, threads, *_: found.append(Launch(name, dict(macros), shared, grid, threads))
+
+    monkeypatch.setattr(cuda, "kernel", kernel)
+    monkeypatch.setattr(cuda, "_blocks", lambda device, members, each: max(1, each * 132 // members))
+    with FakeTensorMode():
+        yield found
+
+
+def launch(g: Geometry, what: str, images: int = 7) -> None:
+    def empty(*shape: int) -> torch.Tensor:
+        return torch.empty(3, images, *shape, dtype=torch.bfloat16, device="cuda:0")
+
+    big, small = empty(g.hb, g.wb, g.cb), empty(g.hs, g.ws, g.cs)
+    if what == "weight":
+        assert len(cuda.weight(small, big, g)) == cuda.parts(3, images, g, 0)
+    elif what == "down":
+        assert cuda.down(big, big, None, None, g, True)[0].shape == small.shape
+    else:
+        assert cuda.up(small, small, None, None, g, True, small if what == "fold" else None)[0].shape == big.shape
+
+
+def bytes_needed(name: str, m: dict[str, int]) -> int:
+    """Of shared memory, as the kernels divide it."""
+    wide, positions = (m["WB"] + 1) // 2, math.ceil(m["IM"] * m["TI"] * m["WS"] / 16) * 16
+    pixels = m["IM"] * (2 * m["TI"] + 2) * 2 * (m["WS"] + 1) * m["CB"] * 2
+    lines = math.ceil((2 * m["TI"] + 2) * (2 * m["WS"] + 4) * 2 / 128) * 128
+    weights = 16 * m["CB"] * m["CS"] * 2
+    around = m["IM"] * (m["TI"] + 2) * max(wide + 2, m["WS"] + 1) * m["CS"] * 2
+    return {
+        "down": m["STAGES"] * pixels + weights,
+        "up": m["STAGES"] * around + weights + m["HEAD"] * m["HB"] * m["WB"] * 9 * 4,
+        "weight": m["STAGES"] * (pixels + positions * m["CS"] * 2),
+        "down1": lines,
+        "weight1": lines + positions * m["CS"] * 2,
+    }[name]
+
+
+def assert_covered(g: Geometry, what: str, made: Launch) -> None:
+    """Tiles of whole images, or of bands of one, none of them empty; and no more memory than there is."""
+    rows = (g.hb + 1) // 2 if what in ("up", "fold") else g.hs
+    images, high = made.macros["IM"], made.macros["TI"]
+    bands = math.ceil(rows / high)
+    assert images >= 1 and high >= 1 and (bands == 1 or images == 1) and (bands - 1) * high < rows
+    assert made.macros["THREADS"] == made.threads or what == "weight"
+    tiles = math.ceil(7 / images) * bands
+    assert 1 <= made.grid[0] <= tiles and made.grid[1] == 3
+    assert made.shared == bytes_needed(made.name, made.macros) <= LARGEST
+    if what == "fold":
+        assert (images, bands) == (1, 1)
+
+
+@every_network
+def test_tiles_of_networks(name: str, colours: int, launches: list[Launch]) -> None:
+    served = 0
+    for link, what in itertools.product(links(name, colours), KERNELS):
+        cut = cuda.tile(link.geometry, what)
+        if cut is not None:
+            launch(link.geometry, what)
+            made = launches.pop()
+            assert cut == (made.macros["IM"], made.macros["TI"]) and made.shared <= cuda.SHARED
+            assert_covered(link.geometry, what, made)
+            served += 1
+    assert served > 0
+
+
+def test_tiles_of_whatever_is_served(launches: list[Launch]) -> None:
+    served = dict.fromkeys(KERNELS, 0)
+    sides = (4, 7, 16, 31, 64, 128, 256)
+    for height, width, cb, cs, padding in itertools.product(sides, sides, (1, 32, 64), (32, 64), (0, 1)):
+        g = geometry(height, width, cb, cs, 4, 2, padding)
+        for what in KERNELS:
+            if cuda.tile(g, what) is not None:
+                launch(g, what)
+                assert_covered(g, what, launches.pop())
+                served[what] += 1
+    assert min(served.values()) > 10
+
+
+@pytest.mark.parametrize(
+    "g",
+    [
+        geometry(16, 16, 32, 32, 3, 2, 1),
+        geometry(16, 16, 32, 32, 4, 1, 1),
+        geometry(16, 16, 32, 32, 4, 2, 2),
+        geometry(16, 16, 32, 48, 4, 2, 1),
+        geometry(16, 16, 32, 128, 4, 2, 1),
+        geometry(64, 64, 3, 32, 4, 2, 1),
+        geometry(28, 28, 1, 32, 4, 2, 1),  # rows of 28 pixels are not whole chunks of memory
+    ],
+    ids=str,
+)
+def test_what_is_left_to_others(g: Geometry) -> None:
+    assert [cuda.tile(g, what) for what in KERNELS] == [None] * 4
