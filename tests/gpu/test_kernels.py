@@ -152,6 +152,30 @@ def test_weight(g: Geometry, members: int, images: int, masks: int) -> None:
     assert torch.equal(cuda.weight(data.small, data.big, g), found)
 
 
+@pytest.mark.parametrize("p", [1, 2])
+@sizes
+def test_the_norm_of_the_last_two_layers(members: int, images: int, masks: int, p: int) -> None:
+    """Its gradients are compared with those at the output that was found: the sign of a small number is chance."""
+    g, last = SERVED["rhodes64, decoder 3"], SERVED["rhodes64, decoder 4"]
+    assert cuda.has_tail(g, last)
+    data, last_w = Data(g, members, images, masks), 0.1 * numbers(members, 32, 1, 4, 4, seed=7, kind=HALF).to(DEVICE)
+    u = numbers(members, masks, 64, 64, seed=8, kind=torch.float32).to(DEVICE).abs()
+    mask, before = (one[:, ::2] for one in (data.big_mask, data.small_mask))
+    known = [bits(one)[:, ::2] for one in (data.big_mask, data.small_mask)]
+    w, head = g.up_weight(data.w, HALF, True), last.head_weight(last_w, HALF)
+    t, back, parts, heads = cuda.tail(data.small, w, head, *known, u, g, p)
+    small, both = data.exact("small"), (data.exact("w"), last_w.double())
+    right = reference.tail(small, *both, mask.double(), before.double(), u.double(), g, last, p)
+    assert_close(t, right[0], ROUNDING[HALF])
+    slopes = (t.double().sign() if p == 1 else 2 * t.double()) * u.double().repeat(1, images // masks, 1, 1)[..., None]
+    inner = reference.down(slopes, last.down_weight(both[1], torch.float64), None, mask.double(), last, False)
+    outer = reference.down(inner, g.down_weight(both[0], torch.float64), None, before.double(), g, False)
+    middle = reference.up(small, g.up_weight(both[0], torch.float64), None, mask.double(), None, g, False)[0]
+    assert_close(back, outer, 1e-2)
+    assert_close(parts.sum(0), reference.weight(small, inner, g)[0], 1e-2)
+    assert_close(heads.sum(0), reference.weight(middle, slopes, last)[0], 1e-2)
+
+
 def test_members_with_the_same_images() -> None:
     """They need not be copied: what is given has no stride from member to member."""
     g = SERVED["rhodes64, encoder 2"]

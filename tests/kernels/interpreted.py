@@ -12,7 +12,6 @@ import torch
 from expected import GEOMETRIES, big_image, error, followed, numbers, small_image, weight_gradient
 from torch import Tensor
 
-from untwine.kernels import launch
 from untwine.kernels.geometry import Geometry
 
 MEMBERS, IMAGES = 2, 4
@@ -24,6 +23,8 @@ def rounded(kind: torch.dtype, *shape: int, seed: int) -> Tensor:
 
 
 def errors(g: Geometry, kind: torch.dtype) -> dict[str, float]:
+    from untwine.kernels import launch
+
     big, small = (
         rounded(kind, MEMBERS, IMAGES, *size, seed=seed)
         for seed, size in enumerate([(g.hb, g.wb, g.cb), (g.hs, g.ws, g.cs)])

@@ -12,7 +12,7 @@ from torch.func import functional_call, vmap
 from untwine.kernels import operators
 from untwine.kernels.geometry import Geometry
 from untwine.model.convolutions import Stage, fast, stages
-from untwine.model.jacobian import column_sum, flatten, push, trace, unit_tangents
+from untwine.model.jacobian import column_sum, flatten, power_sum, push, trace, unit_tangents
 from untwine.model.layers import Conv2d, ConvTranspose2d, Linear
 
 MEMBERS, BATCH, LATENTS = 3, 5, 2
@@ -29,6 +29,15 @@ CHAINS: dict[str, tuple[tuple[int, int, int], Callable[[], list[nn.Module]], boo
             *(ConvTranspose2d(4, 3, 3, 2, 1, 1), nn.ReLU()),
             *(ConvTranspose2d(3, 2, 4, 2, 1, 1), nn.ReLU()),
             ConvTranspose2d(2, 3, 3, 1, 1),
+        ],
+        True,
+    ),
+    "three layers up": (
+        (4, 2, 3),
+        lambda: [
+            *(ConvTranspose2d(4, 3, 4, 2, 1), nn.ReLU()),
+            *(ConvTranspose2d(3, 2, 4, 2, 1), nn.ReLU()),
+            ConvTranspose2d(2, 1, 4, 2, 1),
         ],
         True,
     ),
@@ -154,6 +163,33 @@ class Sums(nn.Module):
 def test_chunks_that_are_recomputed(name: str, limit: int | None) -> None:
     made = Sums(network(name), limit)
     both_ways(vmap(lambda p, x: functional_call(made, p, (x,))), pack(made), numbers(MEMBERS, BATCH, LATENTS))
+
+
+class Norm(nn.Module):
+    """The sum of the tangents' powers, of the whole batch and of a part of it."""
+
+    def __init__(self, inner: nn.Module, p: int):
+        super().__init__()
+        self.inner, self.p = inner, p
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        passed, some = trace(self.inner, x), slice(1, 5, 3)
+        whole = power_sum(passed, unit_tangents(x), self.p)
+        return passed.output, whole, power_sum(passed.at(some), unit_tangents(x[some])[1:], self.p)
+
+
+@pytest.mark.parametrize("last", [[nn.Sigmoid()], []], ids=["sigmoid", "linear"])
+@pytest.mark.parametrize("p", [1, 2])
+def test_norms_of_tangents(p: int, last: list[nn.Module], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last two layers of three give the norm and its gradient at once."""
+    used, original = [], operators.tail
+    monkeypatch.setattr(operators, "tail", lambda *given: used.append(1) or original(*given))
+    made = Norm(nn.Sequential(*list(network("three layers up"))[:-1], *last), p)
+    call = lambda p, x: functional_call(made, p, (x,))
+    alone = {key: value.detach().clone() for key, value in made.named_parameters()}
+    both_ways(call, alone, numbers(BATCH, LATENTS))
+    both_ways(vmap(call), pack(made), numbers(MEMBERS, BATCH, LATENTS))
+    assert len(used) == 4
 
 
 def test_an_example_without_weights_to_train() -> None:

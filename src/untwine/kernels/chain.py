@@ -7,7 +7,6 @@ that they belong to (and without biases).
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,7 @@ import torch
 from torch import Tensor
 
 from untwine.kernels import operators
-from untwine.kernels.geometry import Geometry
+from untwine.kernels.geometry import Geometry, added
 
 
 @dataclass(frozen=True)
@@ -215,8 +214,3 @@ class Tail(torch.autograd.Function):
     def vmap(info: Any, in_dims: tuple[Any, ...], links: Any, p: int, *tensors: Tensor) -> Any:
         found = Tail.apply(links, p, *operators.joined(info.batch_size, tensors, in_dims[2:]))
         return tuple(one.unflatten(0, (info.batch_size, -1)) for one in found), (0,) * len(found)
-
-
-def added(x: Tensor, place: int) -> Tensor:
-    """The sum over a dimension, one by one if they are few: a compiler makes a single pass of that, unlike of `sum`."""
-    return functools.reduce(torch.add, x.unbind(place)) if x.shape[place] <= 32 else x.sum(place)

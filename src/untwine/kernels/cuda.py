@@ -77,7 +77,12 @@ def weight_tile(g: Geometry) -> tuple[int, int] | None:
         return (1, min(g.hs, 8)) if g.wb % 8 == 0 and g.wb <= 1024 else None
     if g.cb != 32:
         return None
-    return _tile(g.hs, g.ws, 128 if g.cs == 32 else 256, lambda many, high: _big_bytes(g, many, high) + _padded(many * high * g.ws) * g.cs * 2)
+    return _tile(
+        g.hs,
+        g.ws,
+        128 if g.cs == 32 else 256,
+        lambda many, high: _big_bytes(g, many, high) + _padded(many * high * g.ws) * g.cs * 2,
+    )
 
 
 def _lines(g: Geometry, high: int) -> int:

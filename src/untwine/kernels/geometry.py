@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import astuple, dataclass
 
 import torch
@@ -17,6 +18,11 @@ def wide(count: int) -> int:
 def _mixed(w: Tensor) -> Tensor:
     """Columns such that 8 q + 2 t + e is 8 t + 2 q + e, in every 32: what a thread computes then lies side by side."""
     return w.unflatten(-1, (-1, 4, 4, 2)).transpose(-3, -2).flatten(-4)
+
+
+def added(x: Tensor, place: int) -> Tensor:
+    """The sum over a dimension, one by one if they are few: a compiler makes a single pass of that, unlike of `sum`."""
+    return functools.reduce(torch.add, x.unbind(place)) if x.shape[place] <= 32 else x.sum(place)
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ def _checked(result: int, what: str) -> None:
 def _compiled(source: bytes, options: Sequence[str]) -> bytes:
     nvrtc, _ = _libraries()
     program = ctypes.c_void_p()
-    _checked(nvrtc.nvrtcCreateProgram(ctypes.byref(program), source, b"convolve.cu", 0, None, None), "NVRTC")
+    _checked(nvrtc.nvrtcCreateProgram(ctypes.byref(program), source, b"untwine.cu", 0, None, None), "NVRTC")
     listed = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
     failed = nvrtc.nvrtcCompileProgram(program, len(options), listed)
     size = ctypes.c_size_t()
@@ -50,12 +50,12 @@ def _compiled(source: bytes, options: Sequence[str]) -> bytes:
 
 
 class Kernel:
-    """One kernel of a CUDA file, with its sizes as macros."""
+    """The kernel of a CUDA file, with its sizes as macros."""
 
     def __init__(self, name: str, macros: Mapping[str, int], shared: int, device: int):
-        source = files("untwine.kernels").joinpath("convolve.cu").read_bytes()
+        source = b"".join(files("untwine.kernels").joinpath(file).read_bytes() for file in ("common.cuh", f"{name}.cu"))
         major, minor = torch.cuda.get_device_capability(device)
-        options = [f"--gpu-architecture=sm_{major}{minor}", "--std=c++17", "--use_fast_math", f"-D{name.upper()}"]
+        options = [f"--gpu-architecture=sm_{major}{minor}", "--std=c++17", "--use_fast_math"]
         binary = _compiled(source, [*options, *(f"-D{key}={value}" for key, value in macros.items())])
         self.driver, self.shared, self.binary = _libraries()[1], shared, binary
         module, self.function = ctypes.c_void_p(), ctypes.c_void_p()

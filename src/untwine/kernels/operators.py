@@ -207,7 +207,7 @@ def tail(
 
 
 @tail.register_fake
-def _(small, weight, head, mask, before, u, geometry, last, p):  # noqa: ANN001, ANN202
+def _(small, weight, head, mask, before, u, geometry, last, p):
     g, after = Geometry(*geometry), Geometry(*last)
     members, images = small.shape[:2]
     parts, heads = 1, 1

@@ -84,7 +84,8 @@ def fold(taps: Tensor, bias: Tensor | None, g: Geometry, precise: bool) -> Tenso
 
 
 def tail(
-    small: Tensor, w: Tensor, last_w: Tensor, mask: Tensor, before: Tensor, u: Tensor, g: Geometry, last: Geometry, p: int
+    small: Tensor, w: Tensor, last_w: Tensor, mask: Tensor, before: Tensor, u: Tensor,
+    g: Geometry, last: Geometry, p: int,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """The output t of two layers, and the gradients of the sum of u |t|^p: of the input, and of both weights."""
     kind = small.dtype

@@ -8,11 +8,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from untwine.model.layers import rule
+
+if TYPE_CHECKING:
+    from untwine.kernels.chain import Plan
 
 _FAST: ContextVar[bool] = ContextVar("fast", default=False)
 
@@ -70,7 +74,7 @@ class Stage(nn.Module):
         super().__init__()
         self.layers = nn.ModuleList(layers)
 
-    def _plan(self, shape: Sequence[int], tangents: bool):  # noqa: ANN202 - kernels are imported when they are used
+    def _plan(self, shape: Sequence[int], tangents: bool) -> Plan:
         from untwine.kernels.chain import Link, Plan
         from untwine.kernels.geometry import Geometry
 
@@ -85,8 +89,7 @@ class Stage(nn.Module):
             here = height, width
             if isinstance(layer, nn.ConvTranspose2d):
                 height, width = (
-                    (n - 1) * stride - 2 * padding + kernel + o
-                    for n, o in zip(here, layer.output_padding, strict=True)
+                    (n - 1) * stride - 2 * padding + kernel + o for n, o in zip(here, layer.output_padding, strict=True)
                 )
                 sizes = height, width, layer.out_channels, *here, layer.in_channels
             else:
@@ -101,12 +104,15 @@ class Stage(nn.Module):
         plan = self._plan(x.shape[2:], tangents)
         return list(Chain.apply(plan, _inside(x), *self._weights(), *rest))  # type: ignore[no-untyped-call]
 
+    def _convolutions(self) -> list[nn.Conv2d | nn.ConvTranspose2d]:
+        return [layer for layer in self.layers if isinstance(layer, nn.Conv2d | nn.ConvTranspose2d)]
+
     def _weights(self) -> list[Tensor]:
-        return [layer.weight[None] for layer in self.layers if type(layer) is not nn.ReLU]
+        return [layer.weight[None] for layer in self._convolutions()]
 
     def trace(self, x: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
         """The output, and what tangents need: the outputs of the ReLUs (channels last), and where they are not zero."""
-        biases = [None if c.bias is None else c.bias[None] for c in self.layers if type(c) is not nn.ReLU]
+        biases = [None if layer.bias is None else layer.bias[None] for layer in self._convolutions()]
         output, *kept = self._run(x, biases, tangents=False)
         return output[0].permute(0, 3, 1, 2), tuple(kept)
 

@@ -78,16 +78,21 @@ _RULES: dict[type[nn.Module], Rule] = {
     nn.Unflatten: _shape,
     nn.ReLU: lambda layer, x, y, t: t * (y > 0),
     nn.LeakyReLU: lambda layer, x, y, t: torch.where(x > 0, t, layer.negative_slope * t),
-    nn.Tanh: lambda layer, x, y, t: t * slope(layer, y),
-    nn.Sigmoid: lambda layer, x, y, t: t * slope(layer, y),
+    nn.Tanh: lambda layer, x, y, t: t * _SLOPES[nn.Tanh](y),
+    nn.Sigmoid: lambda layer, x, y, t: t * _SLOPES[nn.Sigmoid](y),
+}
+
+# Smooth layers that act on each number alone: their derivative, from their output.
+_SLOPES: dict[type[nn.Module], Callable[[Tensor], Tensor]] = {
+    nn.Tanh: lambda y: 1 - y * y,
+    nn.Sigmoid: lambda y: y * (1 - y),
 }
 
 
 def slope(layer: nn.Module, y: Tensor) -> Tensor | None:
     """The derivative of a smooth layer that acts on each number alone, from its output; None for other layers."""
-    if type(layer) is nn.Sigmoid:
-        return y * (1 - y)
-    return 1 - y * y if type(layer) is nn.Tanh else None
+    known = _SLOPES.get(type(layer))
+    return None if known is None else known(y)
 
 
 def rule(layer: nn.Module) -> Rule | None:

@@ -1,0 +1,157 @@
+// The big image from the small one: [members, images, HB, WB, CB]; and, folded, what the next layer, to one channel,
+// makes of it.
+
+constexpr int WARPS = THREADS / 32, P = IM * TI * G2W, TILES = (P + 15) / 16, MT = (TILES + WARPS - 1) / WARPS;
+constexpr int NT = CB / 8, CH = CS / 8, WCH = CB / 8, BANDS = (G2H + TI - 1) / TI, TILE = IM * SR * SC * (CS * 2);
+constexpr int WORDS = 9;  // that a pixel's 16 taps take: 8, and one to spread the banks
+
+extern "C" __global__ void __launch_bounds__(THREADS) up(
+    const u16* __restrict__ small, const u16* __restrict__ weight, const float* __restrict__ bias,
+    const void* __restrict__ mask, const u16* __restrict__ head, const float* __restrict__ head_bias,
+    u16* __restrict__ out, unsigned char* __restrict__ bits, void* __restrict__ folded, i64 small_stride, int images, int masks, i64 mask_member, i64 mask_image) {
+    int member = blockIdx.y, lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    u32 pixels = address(shared), weights = pixels + STAGES * TILE;
+    rows_in<WCH>(weights, weight + (i64)member * 16 * CS * CB, 16 * CS);
+    cleared(pixels, STAGES * TILE);
+#if HEAD
+    u32* taps = (u32*)(shared + STAGES * TILE + 16 * CS * CB * 2);
+    u32 h[CB / 16][2][2];  // the head's weights: channels by taps
+    for (int s = 0; s < CB / 16; s++)
+        for (int n = 0; n < 2; n++)
+            for (int r = 0; r < 2; r++) {
+                const u16* at = head + ((i64)member * CB + (lane & 3) * 8 + 2 * (2 * s + r)) * 16 + n * 8 + (lane >> 2);
+                h[s][n][r] = (u32)at[0] | (u32)at[16] << 16;
+            }
+#endif
+    small += member * small_stride;
+    if (BIAS) bias += member * CB + (lane & 3) * 8;
+    int count = (images + IM - 1) / IM * BANDS;
+    u32 base[MT];
+    int key[MT];
+    for (int m = 0; m < MT; m++) {
+        int p = (warp * MT + m) * 16 + (lane & 15);
+        p = p < P ? p : 0;
+        int im = p / (TI * G2W), i = p / G2W % TI, j = p % G2W;
+        base[m] = pixels + ((im * SR + i) * SC + j) * (CS * 2);
+        key[m] = j;
+    }
+    int corner[MT][2];  // of the four pixels at a position, or far outside
+    for (int m = 0; m < MT; m++)
+        for (int e = 0; e < 2; e++) {
+            int p = (warp * MT + m) * 16 + (lane >> 2) + 8 * e;
+            int i = p / G2W % TI, j = p % G2W;
+            corner[m][e] = p < P ? (p / (TI * G2W)) * (HB * WB) + 2 * i * WB + 2 * j : 1 << 29;
+        }
+    if (STAGES == 2) {
+        small_in<CH, THREADS>(pixels, small, blockIdx.x / BANDS * IM, images, blockIdx.x % BANDS * TI);
+        sent();
+    }
+    for (int tile = blockIdx.x, turn = 0; tile < count; tile += gridDim.x, turn ^= 1) {
+        int image = tile / BANDS * IM, i0 = tile % BANDS * TI;
+        if (STAGES == 1) __syncthreads();
+        int next = STAGES == 1 ? tile : tile + gridDim.x;
+        if (next < count)
+            small_in<CH, THREADS>(
+                pixels + (STAGES == 1 ? 0 : turn ^ 1) * TILE, small, next / BANDS * IM, images, next % BANDS * TI);
+        sent();
+        arrived<STAGES - 1>();
+        u32 shift = STAGES == 1 ? 0 : turn * TILE;
+        int end = BANDS > 1 ? HB * WB : (images - image < IM ? images - image : IM) * (HB * WB);
+#pragma unroll 1
+        for (int phase = 0; phase < 4; phase++) {
+            int py = phase >> 1, px = phase & 1;
+            int oy = (py + PAD) / 2 + 1, ox = (px + PAD) / 2;  // of the first row and, from the left, column of taps
+            int pixel[MT][2];
+            Mask kept[MT][2][NT / 4] = {};
+#pragma unroll
+            for (int m = 0; m < MT; m++)
+                for (int e = 0; e < 2; e++) {
+                    int at = corner[m][e] + (2 * i0 + py) * WB + px;
+                    bool ok = at < end;
+                    if (HB % 2) ok = ok && corner[m][e] / WB % HB + py + 2 * i0 < HB;
+                    if (WB % 2) ok = ok && corner[m][e] % WB + px < WB;
+                    pixel[m][e] = ok ? at : -1;
+#if MASK
+                    int number = ok && IM > 1 ? at / (HB * WB) : 0, place = ok ? (IM > 1 ? at % (HB * WB) : at) : 0;
+                    i64 from = member * mask_member + ((image + number) % masks) * mask_image + (i64)place * CB + (lane & 3) * 8;
+                    for (int n = 0; n < NT / 4; n++) kept[m][e][n] = masked(mask, from + n * 32);
+#endif
+                }
+            float c[MT][NT][4] = {};
+#pragma unroll
+            for (int tap = 0; tap < 4; tap++) {
+                int dy = oy - (tap >> 1), dx = ox + (tap & 1);
+                u32 off = shift + (dy * SC + dx) * (CS * 2);
+#pragma unroll
+                for (int kc = 0; kc < CS / 16; kc++) {
+                    u32 a[MT][4], b[4];
+#pragma unroll
+                    for (int m = 0; m < MT; m++)
+                        matrix(a[m], base[m] + off + swizzled<CH>(kc * 2 + (lane >> 4), key[m] + dx) * 16);
+                    int row = (phase * 4 + tap) * CS + kc * 16 + (lane & 15);
+#pragma unroll
+                    for (int n = 0; n < NT / 2; n++) {
+                        transposed(b, weights + row * (CB * 2) + swizzled<WCH>(n * 2 + (lane >> 4), spread(row)) * 16);
+#pragma unroll
+                        for (int m = 0; m < MT; m++) {
+                            multiply(c[m][2 * n], a[m], b[0], b[1]);
+                            multiply(c[m][2 * n + 1], a[m], b[2], b[3]);
+                        }
+                    }
+                }
+            }
+            i64 first = ((i64)member * images + image) * (HB * WB * CB) + (lane & 3) * 8;
+#pragma unroll
+            for (int m = 0; m < MT; m++) {
+                uint4 v[2][NT / 4];
+                for (int e = 0; e < 2; e++)
+                    for (int n = 0; n < NT / 4; n++) {
+                        v[e][n] = finished(c[m] + n * 4, e, bias + n * 32, kept[m][e][n]);
+                        if (pixel[m][e] >= 0) written(out, bits, first + pixel[m][e] * CB + n * 32, v[e][n]);
+                    }
+#if HEAD
+                float t[2][4] = {};
+                u32 a[2][4] = {{v[0][0].x, v[1][0].x, v[0][0].y, v[1][0].y}, {v[0][0].z, v[1][0].z, v[0][0].w, v[1][0].w}};
+                for (int s = 0; s < 2; s++)
+                    for (int n = 0; n < 2; n++) multiply(t[n], a[s], h[s][n][0], h[s][n][1]);
+                for (int e = 0; e < 2; e++)
+                    if (pixel[m][e] >= 0)
+                        for (int n = 0; n < 2; n++)
+                            taps[pixel[m][e] * WORDS + n * 4 + (lane & 3)] = packed(t[n][2 * e], t[n][2 * e + 1]);
+#endif
+            }
+        }
+#if HEAD  // a tile is an image: pixels 2 v - 1 and 2 v of a row take pairs of taps at v and v - 1
+        __syncthreads();
+        float added = head_bias ? head_bias[member] : 0.f;
+        i64 first = ((i64)member * images + image) * (4 * HB * WB);
+        for (int n = threadIdx.x; n < 2 * HB * (WB + 1); n += blockDim.x) {
+            int v = n % (WB + 1), y = n / (WB + 1);
+            float odd = added, even = added;
+#pragma unroll
+            for (int ty = 0; ty < 2; ty++) {
+                int i = (y + 1) / 2 - ty, ky = (y + 1) % 2 + 2 * ty;
+#pragma unroll
+                for (int tx = 0; tx < 2; tx++) {
+                    int j = v - tx;
+                    if (i >= 0 && i < HB && j >= 0 && j < WB) {
+                        u32 pair = taps[(i * WB + j) * WORDS + ky * 2 + tx];
+                        odd += low(pair);
+                        even += high(pair);
+                    }
+                }
+            }
+            i64 at = first + (i64)y * (2 * WB) + 2 * v;
+#if OUT32
+            if (v > 0) ((float*)folded)[at - 1] = odd;
+            if (v < WB) ((float*)folded)[at] = even;
+#else
+            u32 both = packed(odd, even);
+            if (v > 0) ((u16*)folded)[at - 1] = (u16)both;
+            if (v < WB) ((u16*)folded)[at] = (u16)(both >> 16);
+#endif
+        }
+#endif
+        if (STAGES == 2) __syncthreads();  // the next turn fills what was read here
+    }
+}

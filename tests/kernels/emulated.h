@@ -1,0 +1,219 @@
+// A CUDA block on a CPU: its threads are coroutines, which change places where they wait for each other.
+// It stands in for the few instructions that the kernels have as assembler, so that they run without a GPU.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+
+#include <deque>
+#include <utility>
+#include <vector>
+
+#undef DEV
+#define DEV inline
+#define __global__
+#define __launch_bounds__(...)
+#define __align__(n)
+#define __shared__
+
+struct dim3 {
+    int x, y, z;
+};
+struct uint4 {
+    u32 x, y, z, w;
+};
+struct float2 {
+    float x, y;
+};
+inline uint4 make_uint4(u32 x, u32 y, u32 z, u32 w) { return {x, y, z, w}; }
+inline float2 make_float2(float x, float y) { return {x, y}; }
+
+dim3 threadIdx, blockIdx, blockDim, gridDim;
+extern unsigned char shared[];
+alignas(128) unsigned char shared[1 << 18];
+
+// --- threads -----------------------------------------------------------------------------------------
+
+struct Copy {
+    u32 to;
+    const void* from;
+    bool ok;
+};
+struct Thread {
+    ucontext_t context;
+    std::vector<char> stack;
+    int warps = 0, blocks = 0;  // how often it has waited for its warp, and for the block
+    std::deque<std::vector<Copy>> groups;  // that were sent, and, last, the one that is being filled
+    bool done = false;
+};
+static std::vector<Thread> threads;
+static ucontext_t home;
+static int current;
+static std::vector<int> warp_arrivals;  // in all
+static int block_arrivals;
+
+static void change() { swapcontext(&threads[current].context, &home); }
+
+static void wait_for_warp() {
+    int warp = current / 32, turn = ++threads[current].warps;
+    warp_arrivals[warp]++;
+    while (warp_arrivals[warp] < 32 * turn) change();
+}
+
+static void wait_for_block() {
+    int turn = ++threads[current].blocks;
+    block_arrivals++;
+    while (block_arrivals < (int)threads.size() * turn) change();
+}
+inline void __syncthreads() { wait_for_block(); }
+
+static void (*body)();
+static void begin() {
+    body();
+    threads[current].done = true;
+    change();
+}
+
+static void run_block(int count) {
+    threads.assign(count, Thread());
+    warp_arrivals.assign(count / 32, 0);
+    block_arrivals = 0;
+    for (int n = 0; n < count; n++) {
+        Thread& thread = threads[n];
+        thread.stack.resize(1 << 16);
+        getcontext(&thread.context);
+        thread.context.uc_stack.ss_sp = thread.stack.data();
+        thread.context.uc_stack.ss_size = thread.stack.size();
+        thread.context.uc_link = nullptr;
+        makecontext(&thread.context, begin, 0);
+    }
+    for (int left = count; left > 0;)
+        for (int n = 0; n < count; n++) {
+            if (threads[n].done) continue;
+            current = n;
+            threadIdx.x = n;
+            swapcontext(&home, &threads[n].context);
+            left -= threads[n].done;
+        }
+}
+
+// --- instructions ------------------------------------------------------------------------------------
+
+// What the lanes of a warp show each other; two sets, since a lane may be one instruction ahead.
+static u32 shown[32][2][32][6];
+static u32 (*show(const u32* values, int count))[6] {
+    int warp = current / 32, turn = threads[current].warps & 1;
+    memcpy(shown[warp][turn][current % 32], values, 4 * count);
+    wait_for_warp();
+    return shown[warp][turn];
+}
+
+inline u32 address(const void* p) { return (u32)((const unsigned char*)p - shared); }
+
+inline void copy16(u32 to, const void* from, bool ok) {
+    if (to % 16 || to + 16 > sizeof shared || (ok && (size_t)from % 16)) abort();
+    auto& groups = threads[current].groups;
+    if (groups.empty()) groups.emplace_back();
+    groups.back().push_back({to, from, ok});
+}
+inline void sent() {
+    auto& groups = threads[current].groups;
+    if (groups.empty()) groups.emplace_back();
+    groups.emplace_back();
+}
+template <int LATER> void arrived() {  // copies are made when they are waited for, and not before
+    auto& groups = threads[current].groups;
+    while ((int)groups.size() > LATER + 1) {
+        for (const Copy& copy : groups.front()) {
+            if (copy.ok)
+                memcpy(shared + copy.to, copy.from, 16);
+            else
+                memset(shared + copy.to, 0, 16);
+        }
+        groups.pop_front();
+    }
+    __syncthreads();
+}
+
+inline void matrix(u32 r[4], u32 at) {
+    auto all = show(&at, 1);
+    int lane = current % 32;
+    for (int n = 0; n < 4; n++) memcpy(&r[n], shared + all[8 * n + lane / 4][0] + lane % 4 * 4, 4);
+}
+
+inline void transposed(u32 r[4], u32 at) {
+    auto all = show(&at, 1);
+    int lane = current % 32;
+    for (int n = 0; n < 4; n++) {
+        u16 half[2];
+        for (int e = 0; e < 2; e++) memcpy(&half[e], shared + all[8 * n + lane % 4 * 2 + e][0] + lane / 4 * 2, 2);
+        r[n] = half[0] | (u32)half[1] << 16;
+    }
+}
+
+inline float __uint_as_float(u32 bits) {
+    float value;
+    memcpy(&value, &bits, 4);
+    return value;
+}
+
+inline void multiply(float c[4], const u32 a[4], u32 b0, u32 b1) {
+    u32 mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
+    auto all = show(mine, 6);
+    int lane = current % 32;
+    auto half = [](u32 word, int k) { return __uint_as_float(k % 2 ? word & 0xffff0000u : word << 16); };
+    for (int e = 0; e < 4; e++) {
+        int row = lane / 4 + 8 * (e / 2), column = lane % 4 * 2 + e % 2;
+        float sum = 0.f;
+        for (int k = 0; k < 16; k++)
+            sum += half(all[row % 8 * 4 + k % 8 / 2][k / 8 * 2 + row / 8], k) * half(all[column * 4 + k % 8 / 2][4 + k / 8], k);
+        c[e] += sum;
+    }
+}
+
+inline u32 rounded(float value) {  // to the nearest bfloat16, to even
+    u32 bits;
+    memcpy(&bits, &value, 4);
+    return (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
+}
+inline u32 packed(float low, float high) { return rounded(low) | rounded(high) << 16; }
+
+inline u32 chosen(u32 a, u32 selector) {  // bytes of a, or, where a selector is 8 or more, their sign
+    u32 found = 0;
+    for (int n = 0; n < 4; n++) {
+        int which = selector >> 4 * n & 15, byte = a >> 8 * (which & 3) & 255;
+        found |= (u32)(which < 8 ? byte : byte & 128 ? 255 : 0) << 8 * n;
+    }
+    return found;
+}
+
+inline float from(float v, int lane) {  // what another lane has
+    u32 mine;
+    memcpy(&mine, &v, 4);
+    return __uint_as_float(show(&mine, 1)[lane & 31][0]);
+}
+
+inline void store(u32 to, u32 v) { memcpy(shared + to, &v, 4); }
+inline void store(u32 to, uint4 v) { memcpy(shared + to, &v, 16); }
+
+// --- launches ----------------------------------------------------------------------------------------
+
+template <class... A, size_t... I>
+static void launch(void (*kernel)(A...), void** given, std::index_sequence<I...>, int x, int y, int count) {
+    static void (*called)(A...);
+    static void** arguments;
+    called = kernel;
+    arguments = given;
+    body = [] { called(*(A*)arguments[I]...); };
+    gridDim = {x, y, 1};
+    blockDim = {count, 1, 1};
+    for (blockIdx.y = 0; blockIdx.y < y; blockIdx.y++)
+        for (blockIdx.x = 0; blockIdx.x < x; blockIdx.x++) {
+            memset(shared, 0xff, sizeof shared);  // not a number, unless it was written
+            run_block(count);
+        }
+}
+
+template <class... A> static void launch(void (*kernel)(A...), void** given, int x, int y, int count) {
+    launch(kernel, given, std::index_sequence_for<A...>(), x, y, count);
+}
