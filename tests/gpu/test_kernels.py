@@ -47,7 +47,7 @@ SIZES = [(1, 1, 1), (2, 14, 7), (3, 5, 5), (2, 33, 11)]
 
 def serving(what: str) -> Any:
     """The geometries that the CUDA kernels do this for."""
-    names = [name for name, g in SERVED.items() if cuda.tile(g, what) is not None]
+    names = [name for name, g in SERVED.items() if cuts.cut(g, what) is not None]
     return pytest.mark.parametrize("g", [SERVED[name] for name in names], ids=names)
 
 
@@ -99,8 +99,9 @@ def test_down(g: Geometry, members: int, images: int, masks: int) -> None:
         found, known = cuda.down(data.big, w, None, mask, g, False)
         assert_close(found, followed(right, None, mask, False), ROUNDING[HALF])
         assert known.shape[-1] == 0
-    by_bits = cuda.down(data.big, w, None, bits(data.small_mask)[:, ::2], g, False)[0]
+    by_bits, sums = cuda.down(data.big, w, None, bits(data.small_mask)[:, ::2], g, False, sums=True)
     assert torch.equal(by_bits, found)
+    torch.testing.assert_close(sums.sum(1).double(), found.double().sum((1, 2, 3)), rtol=1e-4, atol=1e-2)
 
 
 @sizes
@@ -116,8 +117,9 @@ def test_up(g: Geometry, members: int, images: int, masks: int) -> None:
         found, known, _ = cuda.up(data.small, w, None, mask, g, False)
         assert_close(found, followed(right, None, mask, False), ROUNDING[HALF])
         assert known.shape[-1] == 0
-    by_bits = cuda.up(data.small, w, None, bits(data.big_mask)[:, ::2], g, False)[0]
+    by_bits, sums, _ = cuda.up(data.small, w, None, bits(data.big_mask)[:, ::2], g, False, sums=True)
     assert torch.equal(by_bits, found)
+    torch.testing.assert_close(sums.sum(1).double(), found.double().sum((1, 2, 3)), rtol=1e-4, atol=1e-2)
 
 
 @sizes
@@ -131,7 +133,7 @@ def test_up_with_the_next_layer(g: Geometry, members: int, images: int, masks: i
     for bias, mask, precise in ((data.big_bias, None, True), (None, data.big_mask[:, ::2], False)):
         after = next_bias if precise else None
         found, known, folded = cuda.up(
-            data.small, w, bias, mask, g, precise, head, None if after is None else after.float(), precise
+            data.small, w, bias, mask, g, precise, False, head, None if after is None else after.float(), precise
         )
         behind = None if bias is None else bias.double(), None if mask is None else mask.double()
         right, taps = reference.up(data.exact("small"), plain, *behind, head.double(), g, precise)
@@ -157,7 +159,7 @@ def test_weight(g: Geometry, members: int, images: int, masks: int) -> None:
 def test_the_norm_of_the_last_two_layers(members: int, images: int, masks: int, p: int) -> None:
     """Its gradients are compared with those at the output that was found: the sign of a small number is chance."""
     g, last = SERVED["rhodes64, decoder 3"], SERVED["rhodes64, decoder 4"]
-    assert cuda.has_tail(g, last)
+    assert (g, last) == (cuts.BEFORE, cuts.LAST)
     data, last_w = Data(g, members, images, masks), 0.1 * numbers(members, 32, 1, 4, 4, seed=7, kind=HALF).to(DEVICE)
     u = numbers(members, masks, 64, 64, seed=8, kind=torch.float32).to(DEVICE).abs()
     mask, before = (one[:, ::2] for one in (data.big_mask, data.small_mask))

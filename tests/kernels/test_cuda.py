@@ -15,7 +15,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import untwine as uw
-from untwine.kernels import cuda
+from untwine.kernels import cuda, cuts
 from untwine.kernels.chain import Link, Plan
 from untwine.kernels.geometry import Geometry
 from untwine.model.convolutions import Stage, fast, stages
@@ -69,9 +69,9 @@ def test_published_networks_are_served(name: str) -> None:
     layers = [link.geometry for link in (*down, *up) if link.geometry.cb < 64]
     assert len(layers) == 6
     for g in layers:
-        assert cuda.tile(g, "down") and cuda.tile(g, "weight")
-        assert cuda.tile(g, "up") or g.cb == 1  # the gradient of the images, which nobody needs, and what is folded
-    assert cuda.tile(up[-2].geometry, "fold")
+        assert cuts.cut(g, "down") and cuts.cut(g, "weight")
+        assert cuts.cut(g, "up") or g.cb == 1  # the gradient of the images, which nobody needs, and what is folded
+    assert cuts.cut(up[-2].geometry, "fold")
 
 
 @dataclass
@@ -92,7 +92,7 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Launch]]:
         return lambda grid, threads, *_: found.append(Launch(name, dict(macros), shared, grid, threads))
 
     monkeypatch.setattr(cuda, "kernel", kernel)
-    monkeypatch.setattr(cuda, "_blocks", lambda device, members, each: max(1, each * 132 // members))
+    monkeypatch.setattr(cuda, "_device", lambda device: (132, LARGEST))
     with FakeTensorMode():
         yield found
 
@@ -107,7 +107,9 @@ def launch(g: Geometry, what: str, images: int = 7) -> None:
     elif what == "down":
         assert cuda.down(big, big, None, None, g, True)[0].shape == small.shape
     else:
-        assert cuda.up(small, small, None, None, g, True, small if what == "fold" else None)[0].shape == big.shape
+        assert (
+            cuda.up(small, small, None, None, g, True, False, small if what == "fold" else None)[0].shape == big.shape
+        )
 
 
 def bytes_needed(name: str, m: dict[str, int]) -> int:
@@ -132,7 +134,7 @@ def assert_covered(g: Geometry, what: str, made: Launch) -> None:
     images, high = made.macros["IM"], made.macros["TI"]
     bands = math.ceil(rows / high)
     assert images >= 1 and high >= 1 and (bands == 1 or images == 1) and (bands - 1) * high < rows
-    assert made.macros["THREADS"] == made.threads or what == "weight"
+    assert made.macros["THREADS"] == made.threads
     tiles = math.ceil(7 / images) * bands
     assert 1 <= made.grid[0] <= tiles and made.grid[1] == 3
     assert made.shared == bytes_needed(made.name, made.macros) <= LARGEST
@@ -144,11 +146,11 @@ def assert_covered(g: Geometry, what: str, made: Launch) -> None:
 def test_tiles_of_networks(name: str, colours: int, launches: list[Launch]) -> None:
     served = 0
     for link, what in itertools.product(links(name, colours), KERNELS):
-        cut = cuda.tile(link.geometry, what)
+        cut = cuts.cut(link.geometry, what)
         if cut is not None:
             launch(link.geometry, what)
             made = launches.pop()
-            assert cut == (made.macros["IM"], made.macros["TI"]) and made.shared <= cuda.SHARED
+            assert (cut.many, cut.high) == (made.macros["IM"], made.macros["TI"]) and made.shared <= cuts.ROOM
             assert_covered(link.geometry, what, made)
             served += 1
     assert served > 0
@@ -156,11 +158,11 @@ def test_tiles_of_networks(name: str, colours: int, launches: list[Launch]) -> N
 
 def test_tiles_of_whatever_is_served(launches: list[Launch]) -> None:
     served = dict.fromkeys(KERNELS, 0)
-    sides = (4, 7, 16, 31, 64, 128, 256)
+    sides = (4, 7, 16, 31, 64, 256, 1024)
     for height, width, cb, cs, padding in itertools.product(sides, sides, (1, 32, 64), (32, 64), (0, 1)):
         g = geometry(height, width, cb, cs, 4, 2, padding)
         for what in KERNELS:
-            if cuda.tile(g, what) is not None:
+            if cuts.cut(g, what) is not None:
                 launch(g, what)
                 assert_covered(g, what, launches.pop())
                 served[what] += 1
@@ -181,4 +183,4 @@ def test_tiles_of_whatever_is_served(launches: list[Launch]) -> None:
     ids=str,
 )
 def test_what_is_left_to_others(g: Geometry) -> None:
-    assert [cuda.tile(g, what) for what in KERNELS] == [None] * 4
+    assert [cuts.cut(g, what) for what in KERNELS] == [None] * 4

@@ -43,18 +43,18 @@ class Link:
         """The output, and where it is not zero."""
         return self._across(self.up, x, w, bias, mask, relu)
 
-    def backward(self, g: Tensor, w: Tensor, mask: Mask | None) -> Tensor:
-        """The gradient of the input, masked."""
-        return self._across(not self.up, g, w, None, mask, False)[0]
+    def backward(self, g: Tensor, w: Tensor, mask: Mask | None, sums: bool) -> tuple[Tensor, Tensor]:
+        """The gradient of the input, masked, and its channels' sums, in parts, if they are wanted."""
+        return self._across(not self.up, g, w, None, mask, False, sums)
 
     def _across(
-        self, up: bool, x: Tensor, w: Tensor, bias: Tensor | None, mask: Mask | None, relu: bool
+        self, up: bool, x: Tensor, w: Tensor, bias: Tensor | None, mask: Mask | None, relu: bool, sums: bool = False
     ) -> tuple[Tensor, Tensor]:
         g = self.geometry
         cuda = operators.serves(x, g, "up" if up else "down")
         laid = g.up_weight(w, x.dtype, cuda) if up else g.down_weight(w, x.dtype, cuda)
         run = operators.up if up else operators.down
-        return run(x, laid, bias, None if mask is None else mask.for_cuda(cuda), g.tuple(), relu)
+        return run(x, laid, bias, None if mask is None else mask.for_cuda(cuda), g.tuple(), relu, sums)
 
     def folded(
         self, x: Tensor, w: Tensor, bias: Tensor | None, mask: Mask | None, relu: bool,
@@ -160,14 +160,19 @@ class Chain(torch.autograd.Function):
             g = g.unflatten(1, (-1, there.shape[1])).where((there > 0)[:, None], 0.0).flatten(1, 2)
         slopes: list[Tensor | None] = [None] * count
         others: list[Tensor | None] = [None] * len(rest)
+        biased = [not plan.tangents and rest[number] is not None for number in range(count)]
+        if biased[-1]:
+            others[count - 1] = g.sum((1, 2, 3), dtype=weights[-1].dtype)
         for number in reversed(range(count)):
-            link = plan.links[number]
+            link, w = plan.links[number], weights[number]
             g = g.contiguous()
-            slopes[number] = link.weight(values[number], g).to(weights[number].dtype)
-            if not plan.tangents and rest[number] is not None:
-                others[number] = g.sum((1, 2, 3), dtype=weights[number].dtype)
-            if number or ctx.needs_input_grad[1]:
-                g = link.backward(g, weights[number], masks[number - 1] if number else None)
+            slopes[number] = link.weight(values[number], g).to(w.dtype)
+            if number:
+                g, sums = link.backward(g, w, masks[number - 1], biased[number - 1])
+                if biased[number - 1]:
+                    others[number - 1] = sums.sum(1).to(w.dtype)
+            elif ctx.needs_input_grad[1]:
+                g = link.backward(g, w, None, False)[0]
         return None, g if ctx.needs_input_grad[1] else None, *slopes, *others
 
     @staticmethod

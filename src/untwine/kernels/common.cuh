@@ -6,6 +6,7 @@
 //   HB WB CB, HS WS CS  the images        PAD            padding
 //   IM TI               images, and rows of the grid of positions, of a tile
 //   RELU BIAS MASK HEAD what follows      OUT32          whether the folded output is float32
+//   SUMS                whether the sums of the output's channels are noted
 //   STAGES              1, or 2: the next tile comes while this one is worked on
 
 typedef unsigned int u32;
@@ -95,6 +96,15 @@ template <int CHUNKS, int COUNT> DEV void positions_in(u32 to, const u16* from, 
         bool ok = row < there;
         copy16(to + row * (CHUNKS * 16) + swizzled<CHUNKS>(n % CHUNKS, row) * 16, ok ? from + n * 8 : from, ok);
     }
+}
+
+// Where a lane reads weights, from row 0 or (odd) 16 on: rows further down by 32 look the same.
+template <int CHUNKS> DEV void weights_at(u32 at[2][CHUNKS / 2], u32 weights) {
+    int lane = threadIdx.x & 31;
+    for (int odd = 0; odd < 2; odd++)
+        for (int n = 0; n < CHUNKS / 2; n++)
+            at[odd][n] = weights + (lane & 15) * (CHUNKS * 16) +
+                         swizzled<CHUNKS>(n * 2 + (lane >> 4), spread(odd * 16 + (lane & 15))) * 16;
 }
 
 constexpr int G2H = (HB + 1) / 2, G2W = (WB + 1) / 2;  // positions of `up`
@@ -207,10 +217,32 @@ DEV unsigned char signs(uint4 v) {
     return (unsigned char)bits;
 }
 
-DEV void written(u16* out, unsigned char* bits, i64 at, uint4 v) {
+// Eight channels of a row to memory, and what is noted of them: with a ReLU which are not zero, with SUMS their sums.
+DEV void written(u16* out, void* note, i64 at, uint4 v, float total[8]) {
     *(uint4*)(out + at) = v;
 #if RELU
-    bits[at / 8] = signs(v);
+    ((unsigned char*)note)[at / 8] = signs(v);
+#elif SUMS
+    u32 w[4] = {v.x, v.y, v.z, v.w};
+    for (int q = 0; q < 4; q++) {
+        total[2 * q] += low(w[q]);
+        total[2 * q + 1] += high(w[q]);
+    }
+#endif
+}
+
+// The sums of a warp: [members, parts, channels], a part for each warp of a block.
+template <int GROUPS> DEV void noted(void* note, float total[GROUPS][8]) {
+#if SUMS
+    int lane = threadIdx.x & 31, warps = blockDim.x / 32;
+    int part = (blockIdx.y * gridDim.x + blockIdx.x) * warps + (threadIdx.x >> 5);
+    float* to = (float*)note + (i64)part * (GROUPS * 32) + (lane & 3) * 8;
+    for (int n = 0; n < GROUPS; n++)
+        for (int e = 0; e < 8; e++) {
+            float sum = total[n][e];
+            for (int distance = 4; distance < 32; distance *= 2) sum += from(sum, lane ^ distance);
+            if (lane < 4) to[n * 32 + e] = sum;
+        }
 #endif
 }
 

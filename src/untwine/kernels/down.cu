@@ -5,7 +5,7 @@ constexpr int NT = CS / 8, CH = CB / 8, WCH = CS / 8, BANDS = (HS + TI - 1) / TI
 
 extern "C" __global__ void __launch_bounds__(THREADS) down(
     const u16* __restrict__ big, const u16* __restrict__ weight, const float* __restrict__ bias,
-    const void* __restrict__ mask, u16* __restrict__ out, unsigned char* __restrict__ bits,
+    const void* __restrict__ mask, u16* __restrict__ out, void* __restrict__ note,
     i64 big_stride, int images, int masks, i64 mask_member, i64 mask_image) {
     int member = blockIdx.y, lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     u32 pixels = address(shared), weights = pixels + TILE;
@@ -14,15 +14,16 @@ extern "C" __global__ void __launch_bounds__(THREADS) down(
     big += member * big_stride;
     if (BIAS) bias += member * CS + (lane & 3) * 8;
     int count = (images + IM - 1) / IM * BANDS;
-    u32 base[MT];
-    int key[MT];
+    u32 start[MT][2], weight_at[2][NT / 2];  // where a lane reads; the next 16 channels are at an address ^ 32
     for (int m = 0; m < MT; m++) {
         int p = (warp * MT + m) * 16 + (lane & 15);
         p = p < P ? p : 0;
         int im = p / (TI * WS), i = p / WS % TI, j = p % WS;
-        base[m] = pixels + big_pixel(im, 2 * i, 2 * j) * (CB * 2);
-        key[m] = j;
+        for (int dx = 0; dx < 2; dx++)
+            start[m][dx] = pixels + (big_pixel(im, 2 * i, 2 * j) + dx) * (CB * 2) + swizzled<CH>(lane >> 4, j + dx) * 16;
     }
+    weights_at<WCH>(weight_at, weights);
+    float total[NT / 4][8] = {};
     for (int tile = blockIdx.x; tile < count; tile += gridDim.x) {
         int image = tile / BANDS * IM, i0 = tile % BANDS * TI;
         __syncthreads();
@@ -48,17 +49,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) down(
         for (int ky = 0; ky < 4; ky++) {
 #pragma unroll
             for (int kx = 0; kx < 4; kx++) {
-                int off = ((ky * 2 + (kx & 1)) * BC + (kx >> 1)) * (CB * 2);
+                u32 off = (ky * 2 + (kx & 1)) * (BC * CB * 2);
 #pragma unroll
                 for (int kc = 0; kc < CB / 16; kc++) {
                     u32 a[MT][4], b[4];
 #pragma unroll
-                    for (int m = 0; m < MT; m++)
-                        matrix(a[m], base[m] + off + swizzled<CH>(kc * 2 + (lane >> 4), key[m] + (kx >> 1)) * 16);
-                    int row = ((ky * 4 + kx) * CB + kc * 16) + (lane & 15);
+                    for (int m = 0; m < MT; m++) matrix(a[m], start[m][kx >> 1] + off ^ kc * 32);
 #pragma unroll
                     for (int n = 0; n < NT / 2; n++) {
-                        transposed(b, weights + row * (CS * 2) + swizzled<WCH>(n * 2 + (lane >> 4), spread(row)) * 16);
+                        transposed(b, weight_at[kc & 1][n] + ((ky * 4 + kx) * CB + kc * 16) * (CS * 2));
 #pragma unroll
                         for (int m = 0; m < MT; m++) {
                             multiply(c[m][2 * n], a[m], b[0], b[1]);
@@ -75,8 +74,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) down(
                 int p = (warp * MT + m) * 16 + (lane >> 2) + 8 * e;
                 for (int n = 0; n < NT / 4; n++) {
                     uint4 v = finished(c[m] + n * 4, e, bias + n * 32, kept[m][e][n]);
-                    if (p < P && p < there) written(out, bits, first + p * CS + n * 32, v);
+                    if (p < P && p < there) written(out, note, first + p * CS + n * 32, v, total[n]);
                 }
             }
     }
+    noted<NT / 4>(note, total);
 }

@@ -4,7 +4,7 @@ constexpr int WARPS = 4, P = TI * WS, TILES = (P + 15) / 16, NT = CS / 8, BANDS 
 
 extern "C" __global__ void __launch_bounds__(128) down1(
     const u16* __restrict__ big, const u16* __restrict__ weight, const float* __restrict__ bias,
-    const void* __restrict__ mask, u16* __restrict__ out, unsigned char* __restrict__ bits,
+    const void* __restrict__ mask, u16* __restrict__ out, void* __restrict__ note,
     i64 big_stride, int images, int masks, i64 mask_member, i64 mask_image) {
     int member = blockIdx.y, lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     u16* lines = (u16*)shared;
@@ -17,6 +17,7 @@ extern "C" __global__ void __launch_bounds__(128) down1(
     cleared(address(lines), LINES);
     big += member * big_stride;
     if (BIAS) bias += member * CS + (lane & 3) * 8;
+    float total[NT / 4][8] = {};
     for (int tile = blockIdx.x; tile < images * BANDS; tile += gridDim.x) {
         int number = tile / BANDS, i0 = tile % BANDS * TI;
         int there = (HS - i0) * WS < P ? (HS - i0) * WS : P;
@@ -49,8 +50,9 @@ extern "C" __global__ void __launch_bounds__(128) down1(
             for (int e = 0; e < 2; e++)
                 for (int n = 0; n < NT / 4; n++) {
                     uint4 v = finished(c + n * 4, e, bias + n * 32, k[e][n]);
-                    if (place[e] >= 0) written(out, bits, first + place[e] + n * 32, v);
+                    if (place[e] >= 0) written(out, note, first + place[e] + n * 32, v, total[n]);
                 }
         }
     }
+    noted<NT / 4>(note, total);
 }

@@ -13,16 +13,15 @@ import torch
 from torch import Tensor
 
 from untwine.kernels import reference
+from untwine.kernels.cuts import LAST
 from untwine.kernels.geometry import Geometry
 
 
 def serves(x: Tensor, g: Geometry, what: str) -> bool:
-    """Whether the CUDA kernels do this: `down`, `up`, `fold` or `weight` of a convolution."""
+    """Whether the CUDA kernels do this: `down`, `up`, `fold`, `weight` or `tail` of a convolution."""
     if not x.is_cuda or x.dtype != torch.bfloat16 or torch.cuda.get_device_capability(x.device) < (8, 0):
         return False
-    from untwine.kernels import cuda
-
-    return cuda.tile(g, what) is not None
+    return _cuda().cut(g, what, x.device.index or 0) is not None
 
 
 def folds(x: Tensor, g: Geometry, last: Geometry) -> bool:
@@ -35,9 +34,13 @@ def has_tail(x: Tensor, g: Geometry, last: Geometry, known: bool) -> bool:
     """Whether the last two layers can be done with their norm at once; `known` says that masks are there as bits."""
     if not x.is_cuda:
         return last.cb == 1
+    return known and last == LAST and serves(x, g, "tail")
+
+
+def _cuda():  # a module, which is imported where there is a GPU
     from untwine.kernels import cuda
 
-    return known and serves(x, g, "fold") and cuda.has_tail(g, last)
+    return cuda
 
 
 def _kernels(x: Tensor):  # one of two modules
@@ -48,50 +51,63 @@ def _kernels(x: Tensor):  # one of two modules
     return launch
 
 
-def _bits(out: Tensor, known: bool) -> Tensor:
+def _precise(x: Tensor) -> torch.dtype:
+    return torch.promote_types(x.dtype, torch.float32)
+
+
+def _noted(out: Tensor, sums: bool) -> Tensor:
+    """What is noted of an output that other kernels than those of CUDA made: its channels' sums, or nothing."""
+    return out.sum((2, 3), dtype=_precise(out)) if sums else _room(out, False)
+
+
+def _room(out: Tensor, known: bool) -> Tensor:
+    """Room for the bits of an output."""
     return out.new_empty((*out.shape[:-1], out.shape[-1] // 8 if known else 0), dtype=torch.uint8)
+
+
+def _faked(x: Tensor, out: Tensor, g: Geometry, what: str, relu: bool, sums: bool) -> tuple[Tensor, Tensor]:
+    """An output and its note, without their content."""
+    cuda = serves(x, g, what)
+    if not sums:
+        return out, _room(out, relu and cuda)
+    parts = _cuda().note_parts(g, what, x.shape[0], x.shape[1], x.device.index or 0) if cuda else x.shape[1]
+    return out, out.new_empty(out.shape[0], parts, out.shape[-1], dtype=_precise(out))
 
 
 @torch.library.custom_op("untwine::down", mutates_args=())
 def down(
-    big: Tensor, weight: Tensor, bias: Tensor | None, mask: Tensor | None, geometry: list[int], relu: bool
+    big: Tensor, weight: Tensor, bias: Tensor | None, mask: Tensor | None, geometry: list[int], relu: bool, sums: bool
 ) -> tuple[Tensor, Tensor]:
-    """The small image from the big one, and where it is not zero."""
+    """The small image from the big one; and with `sums` those of its channels, in parts, or where it is not zero."""
     g = Geometry(*geometry)
     if serves(big, g, "down"):
-        from untwine.kernels import cuda
-
-        return cuda.down(big, weight, bias, mask, g, relu)
+        return _cuda().down(big, weight, bias, mask, g, relu, sums)
     out = _kernels(big).down(big, weight, bias, mask, g, relu)
-    return out, _bits(out, False)
+    return out, _noted(out, sums)
 
 
 @down.register_fake
-def _(big, weight, bias, mask, geometry, relu):
+def _(big, weight, bias, mask, geometry, relu, sums):
     g = Geometry(*geometry)
-    out = big.new_empty(*big.shape[:2], g.hs, g.ws, g.cs)
-    return out, _bits(out, relu and serves(big, g, "down"))
+    return _faked(big, big.new_empty(*big.shape[:2], g.hs, g.ws, g.cs), g, "down", relu, sums)
 
 
 @torch.library.custom_op("untwine::up", mutates_args=())
 def up(
-    small: Tensor, weight: Tensor, bias: Tensor | None, mask: Tensor | None, geometry: list[int], relu: bool
+    small: Tensor, weight: Tensor, bias: Tensor | None, mask: Tensor | None, geometry: list[int], relu: bool, sums: bool
 ) -> tuple[Tensor, Tensor]:
-    """The big image from the small one, and where it is not zero."""
+    """The big image from the small one; and with `sums` those of its channels, in parts, or where it is not zero."""
     g = Geometry(*geometry)
     if serves(small, g, "up"):
-        from untwine.kernels import cuda
-
-        return cuda.up(small, weight, bias, mask, g, relu)[:2]
+        return _cuda().up(small, weight, bias, mask, g, relu, sums)[:2]
     out = _kernels(small).up(small, weight, bias, mask, None, g, relu)[0]
-    return out, _bits(out, False)
+    return out, _noted(out, sums)
 
 
 @up.register_fake
-def _(small, weight, bias, mask, geometry, relu):
+def _(small, weight, bias, mask, geometry, relu, sums):
     g = Geometry(*geometry)
-    out = small.new_empty(*small.shape[:2], g.hb, g.wb, g.cb)
-    return out, _bits(out, relu and serves(small, g, "up"))
+    return _faked(small, small.new_empty(*small.shape[:2], g.hb, g.wb, g.cb), g, "up", relu, sums)
 
 
 @torch.library.custom_op("untwine::up_fold", mutates_args=())
@@ -110,23 +126,21 @@ def up_fold(
     """`up`, and what the next `up`, to few channels, makes of it: in float32 if it is to be `precise`."""
     g, after = Geometry(*geometry), Geometry(*last)
     if folds(small, g, after):
-        from untwine.kernels import cuda
-
-        out, bits, folded = cuda.up(small, weight, bias, mask, g, relu, head, head_bias, precise)
+        out, bits, folded = _cuda().up(small, weight, bias, mask, g, relu, False, head, head_bias, precise)
         assert folded is not None
         return out, bits, folded
     kernels = _kernels(small)
     out, taps = kernels.up(small, weight, bias, mask, head, g, relu)
-    return out, _bits(out, False), kernels.fold(taps, head_bias, after, precise)
+    return out, _room(out, False), kernels.fold(taps, head_bias, after, precise)
 
 
 @up_fold.register_fake
 def _(small, weight, bias, mask, head, head_bias, geometry, last, relu, precise):
     g, after = Geometry(*geometry), Geometry(*last)
     out = small.new_empty(*small.shape[:2], g.hb, g.wb, g.cb)
-    kind = torch.promote_types(small.dtype, torch.float32) if precise else small.dtype
+    kind = _precise(small) if precise else small.dtype
     folded = small.new_empty(*small.shape[:2], after.hb, after.wb, after.cb, dtype=kind)
-    return out, _bits(out, relu and folds(small, g, after)), folded
+    return out, _room(out, relu and folds(small, g, after)), folded
 
 
 @torch.library.custom_op("untwine::weight", mutates_args=())
@@ -134,9 +148,7 @@ def weight(small: Tensor, big: Tensor, geometry: list[int]) -> Tensor:
     """The gradient of the weights, in parts that are to be added."""
     g = Geometry(*geometry)
     if serves(small, g, "weight"):
-        from untwine.kernels import cuda
-
-        return cuda.weight(small, big, g)
+        return _cuda().weight(small, big, g)
     return _kernels(small).weight(small, big, g)
 
 
@@ -144,12 +156,10 @@ def weight(small: Tensor, big: Tensor, geometry: list[int]) -> Tensor:
 def _(small, big, geometry):
     g = Geometry(*geometry)
     if serves(small, g, "weight"):
-        from untwine.kernels import cuda
-
-        parts = cuda.parts(small.shape[0], small.shape[1], g, small.device.index)
+        parts = _cuda().parts(small.shape[0], small.shape[1], g, small.device.index or 0)
     else:
         parts = _kernels(small).parts(small.shape, small.element_size(), g)
-    kind = torch.promote_types(small.dtype, torch.float32)
+    kind = _precise(small)
     return small.new_empty(parts, small.shape[0], g.kernel**2 * g.cb, g.cs, dtype=kind)
 
 
@@ -201,9 +211,7 @@ def tail(
     g = Geometry(*geometry)
     if not small.is_cuda:
         return reference.tail(small, weight, head, mask, before, u, g, Geometry(*last), p)
-    from untwine.kernels import cuda
-
-    return cuda.tail(small, weight, head, mask, before, u, g, p)
+    return _cuda().tail(small, weight, head, mask, before, u, g, p)
 
 
 @tail.register_fake
@@ -212,10 +220,8 @@ def _(small, weight, head, mask, before, u, geometry, last, p):
     members, images = small.shape[:2]
     parts, heads = 1, 1
     if small.is_cuda:
-        from untwine.kernels import cuda
-
-        parts, heads = cuda.tail_parts(members, images, small.device.index)
-    kind = torch.promote_types(small.dtype, torch.float32)
+        parts, heads = _cuda().tail_parts(members, images, small.device.index or 0)
+    kind = _precise(small)
     return (
         small.new_empty(members, images, after.hb, after.wb, after.cb),
         small.new_empty(small.shape),

@@ -8,7 +8,7 @@ constexpr int WORDS = 9;  // that a pixel's 16 taps take: 8, and one to spread t
 extern "C" __global__ void __launch_bounds__(THREADS) up(
     const u16* __restrict__ small, const u16* __restrict__ weight, const float* __restrict__ bias,
     const void* __restrict__ mask, const u16* __restrict__ head, const float* __restrict__ head_bias,
-    u16* __restrict__ out, unsigned char* __restrict__ bits, void* __restrict__ folded, i64 small_stride, int images, int masks, i64 mask_member, i64 mask_image) {
+    u16* __restrict__ out, void* __restrict__ note, void* __restrict__ folded, i64 small_stride, int images, int masks, i64 mask_member, i64 mask_image) {
     int member = blockIdx.y, lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     u32 pixels = address(shared), weights = pixels + STAGES * TILE;
     rows_in<WCH>(weights, weight + (i64)member * 16 * CS * CB, 16 * CS);
@@ -26,15 +26,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) up(
     small += member * small_stride;
     if (BIAS) bias += member * CB + (lane & 3) * 8;
     int count = (images + IM - 1) / IM * BANDS;
-    u32 base[MT];
-    int key[MT];
+    u32 start[MT][3], weight_at[2][NT / 2];  // where a lane reads; the next 16 channels are at an address ^ 32
     for (int m = 0; m < MT; m++) {
         int p = (warp * MT + m) * 16 + (lane & 15);
         p = p < P ? p : 0;
         int im = p / (TI * G2W), i = p / G2W % TI, j = p % G2W;
-        base[m] = pixels + ((im * SR + i) * SC + j) * (CS * 2);
-        key[m] = j;
+        for (int dx = 0; dx < 3; dx++)
+            start[m][dx] = pixels + ((im * SR + i) * SC + j + dx) * (CS * 2) + swizzled<CH>(lane >> 4, j + dx) * 16;
     }
+    weights_at<WCH>(weight_at, weights);
     int corner[MT][2];  // of the four pixels at a position, or far outside
     for (int m = 0; m < MT; m++)
         for (int e = 0; e < 2; e++) {
@@ -42,6 +42,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) up(
             int i = p / G2W % TI, j = p % G2W;
             corner[m][e] = p < P ? (p / (TI * G2W)) * (HB * WB) + 2 * i * WB + 2 * j : 1 << 29;
         }
+    float total[NT / 4][8] = {};
     if (STAGES == 2) {
         small_in<CH, THREADS>(pixels, small, blockIdx.x / BANDS * IM, images, blockIdx.x % BANDS * TI);
         sent();
@@ -58,9 +59,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) up(
         u32 shift = STAGES == 1 ? 0 : turn * TILE;
         int end = BANDS > 1 ? HB * WB : (images - image < IM ? images - image : IM) * (HB * WB);
 #pragma unroll 1
-        for (int phase = 0; phase < 4; phase++) {
-            int py = phase >> 1, px = phase & 1;
-            int oy = (py + PAD) / 2 + 1, ox = (px + PAD) / 2;  // of the first row and, from the left, column of taps
+        for (int py = 0; py < 2; py++)
+#pragma unroll
+        for (int px = 0; px < 2; px++) {
+            u32 rows = shift + ((py + PAD) / 2 + 1) * (SC * CS * 2), laid = py * (8 * CS * CB * 2);
             int pixel[MT][2];
             Mask kept[MT][2][NT / 4] = {};
 #pragma unroll
@@ -80,18 +82,16 @@ extern "C" __global__ void __launch_bounds__(THREADS) up(
             float c[MT][NT][4] = {};
 #pragma unroll
             for (int tap = 0; tap < 4; tap++) {
-                int dy = oy - (tap >> 1), dx = ox + (tap & 1);
-                u32 off = shift + (dy * SC + dx) * (CS * 2);
+                int dx = (px + PAD) / 2 + (tap & 1);
+                u32 off = rows - (tap >> 1) * (SC * CS * 2);
 #pragma unroll
                 for (int kc = 0; kc < CS / 16; kc++) {
                     u32 a[MT][4], b[4];
 #pragma unroll
-                    for (int m = 0; m < MT; m++)
-                        matrix(a[m], base[m] + off + swizzled<CH>(kc * 2 + (lane >> 4), key[m] + dx) * 16);
-                    int row = (phase * 4 + tap) * CS + kc * 16 + (lane & 15);
+                    for (int m = 0; m < MT; m++) matrix(a[m], start[m][dx] + off ^ kc * 32);
 #pragma unroll
                     for (int n = 0; n < NT / 2; n++) {
-                        transposed(b, weights + row * (CB * 2) + swizzled<WCH>(n * 2 + (lane >> 4), spread(row)) * 16);
+                        transposed(b, weight_at[kc & 1][n] + laid + ((px * 4 + tap) * CS + kc * 16) * (CB * 2));
 #pragma unroll
                         for (int m = 0; m < MT; m++) {
                             multiply(c[m][2 * n], a[m], b[0], b[1]);
@@ -107,7 +107,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) up(
                 for (int e = 0; e < 2; e++)
                     for (int n = 0; n < NT / 4; n++) {
                         v[e][n] = finished(c[m] + n * 4, e, bias + n * 32, kept[m][e][n]);
-                        if (pixel[m][e] >= 0) written(out, bits, first + pixel[m][e] * CB + n * 32, v[e][n]);
+                        if (pixel[m][e] >= 0) written(out, note, first + pixel[m][e] * CB + n * 32, v[e][n], total[n]);
                     }
 #if HEAD
                 float t[2][4] = {};
@@ -154,4 +154,5 @@ extern "C" __global__ void __launch_bounds__(THREADS) up(
 #endif
         if (STAGES == 2) __syncthreads();  // the next turn fills what was read here
     }
+    noted<NT / 4>(note, total);
 }

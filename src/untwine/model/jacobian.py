@@ -152,8 +152,18 @@ class _Recomputed(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
-        pull = torch.func.vjp(ctx.function, *ctx.saved_tensors)[1]
-        return None, *pull(*gradients)
+        tensors = ctx.saved_tensors
+        places = [place for place, tensor in enumerate(tensors) if tensor.is_floating_point()]  # not bits of masks
+
+        def function(*some: Tensor) -> Tensor:
+            whole = list(tensors)
+            for place, tensor in zip(places, some, strict=True):
+                whole[place] = tensor
+            return ctx.function(*whole)
+
+        pull = torch.func.vjp(function, *(tensors[place] for place in places))[1]
+        found = dict(zip(places, pull(*gradients), strict=True))
+        return None, *(found.get(place) for place in range(len(tensors)))
 
 
 def _recomputed(passed: Trace, tangents: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
