@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from untwine.train.optimisers import optimisers
+from untwine.errors import UntwineError
+from untwine.train.optimisers import make, optimisers
 
 CASES = {
     "adam": lambda p, lr: torch.optim.Adam([p], lr),
@@ -38,3 +39,10 @@ def test_against_torch(name: str) -> None:
             reference.step()
         torch.testing.assert_close(ours[i], theirs.detach(), rtol=1e-10, atol=1e-12)
     assert not torch.allclose(ours, start)
+
+
+@pytest.mark.parametrize("name", ["adam", "amsgrad", "adagrad"])
+@pytest.mark.parametrize("eps", [0.0, -1e-8, float("nan")])
+def test_eps_is_positive(name: str, eps: float) -> None:
+    with pytest.raises(UntwineError, match="must be positive"):
+        make({"name": name, "eps": eps})

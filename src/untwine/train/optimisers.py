@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from untwine.errors import UntwineError
 from untwine.registry import Registry
 
 optimisers = Registry("optimiser")
@@ -39,6 +40,12 @@ def make(spec: Mapping[str, Any]) -> Optimiser:
     return optimisers.call(spec["name"], {key: value for key, value in spec.items() if key != "name"})
 
 
+def _refuse_zero(eps: float) -> None:
+    """Without it a parameter that no gradient has reached yet would become 0 / 0."""
+    if not 0 < eps < float("inf"):
+        raise UntwineError(f"the eps of an optimiser must be positive, not {eps!r}")
+
+
 @optimisers.add
 def adam(beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-8, amsgrad: bool = False) -> Optimiser:
     """Adam (Kingma & Ba 2015), with the amsgrad maximum when asked for.
@@ -49,6 +56,7 @@ def adam(beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-8, amsgrad: b
         eps: Added to the root of that mean.
         amsgrad: Whether the largest such mean so far is taken.
     """
+    _refuse_zero(eps)
 
     def update(
         p: Tensor, g: Tensor, state: Mapping[str, Tensor], rate: Tensor, corrections: Tensor
@@ -87,6 +95,7 @@ def adagrad(eps: float = 1e-10) -> Optimiser:
     Args:
         eps: Added to the root of the sum of squares.
     """
+    _refuse_zero(eps)
 
     def update(
         p: Tensor, g: Tensor, state: Mapping[str, Tensor], rate: Tensor, corrections: Tensor
