@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from untwine.kernels import cuda, cuts, reference
+from untwine.kernels import cuda, cuts, operators, reference
 from untwine.kernels.geometry import Geometry
 from untwine.model.convolutions import Stage, fast
 from untwine.model.layers import Conv2d, ConvTranspose2d
