@@ -232,8 +232,8 @@ def test_shapes_are_known_to_a_tracer(name: str, kind: torch.dtype) -> None:
     x, bias, size = data.small, data.big_bias, g.tuple()
     down, up = g.down_weight(data.w, kind), g.up_weight(data.w, kind)
     for relu in (True, False):
-        torch.library.opcheck(operators.down, (data.big, down, None, None, size, relu), test_utils=known)
-        torch.library.opcheck(operators.up, (x, up, bias, None, size, relu), test_utils=known)
+        torch.library.opcheck(operators.down, (data.big, down, None, None, size, relu, not relu), test_utils=known)
+        torch.library.opcheck(operators.up, (x, up, bias, None, size, relu, not relu), test_utils=known)
         if name == "rhodes64, decoder 3":
             head = last.head_weight(numbers(2, g.cb, 1, 4, 4, kind=kind).to(DEVICE), kind)
             given = (x, up, bias, None, head, bias[:, :1].contiguous(), size, last.tuple(), relu, relu)
