@@ -3,6 +3,7 @@
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -139,3 +140,18 @@ def test_a_variant_that_fails_does_not_stop_the_others():
     assert [row["variant"] for row in rows] == ["beta_vae"]
     with pytest.raises(UntwineError, match="clip must be positive"):  # before anything trains
         quality.run(variants=("beta-vae", "beta-vae clip=-1"), **TINY)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"path": "fats"}, "path is"),
+        ({"windows": 0}, "one window or more"),
+        ({"radii": ()}, "radii above zero"),
+        ({"variants": ("",)}, "unknown method"),
+        ({"variants": ("beta-vae beta=a,b",)}, "is not a number"),
+    ],
+)
+def test_what_is_wrong_is_refused_before_anything_trains(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(UntwineError, match=message):
+        quality.run(**{"device": "cpu", **changes})

@@ -208,7 +208,7 @@ class OnDevice:
     """A model that says where it is, and sees tensors of pixels or arrays alike."""
 
     def __init__(self, kind: str):
-        self.device, self.seen = SimpleNamespace(type=kind), []
+        self.takes_tensors_on, self.seen = SimpleNamespace(type=kind), []
 
     def encode(self, x):
         self.seen.append(type(x))

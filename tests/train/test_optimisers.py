@@ -42,7 +42,13 @@ def test_against_torch(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["adam", "amsgrad", "adagrad"])
-@pytest.mark.parametrize("eps", [0.0, -1e-8, float("nan")])
+@pytest.mark.parametrize("eps", [0.0, 1e-46, -1e-8, float("nan")])
 def test_eps_is_positive(name: str, eps: float) -> None:
     with pytest.raises(UntwineError, match="must be positive"):
         make({"name": name, "eps": eps})
+
+
+@pytest.mark.parametrize("betas", [{"beta1": 1.0}, {"beta2": 1.0}, {"beta2": -0.1}])
+def test_means_forget(betas: dict[str, float]) -> None:
+    with pytest.raises(UntwineError, match="from 0 to less than 1"):
+        make({"name": "adam", **betas})

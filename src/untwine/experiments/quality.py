@@ -21,6 +21,7 @@ from untwine.experiments.scorer import Scorer
 from untwine.experiments.sources import Source
 from untwine.experiments.variants import read
 from untwine.train.batches import Table
+from untwine.train.compiled import check_path
 from untwine.train.devices import check_precision, exact, pick_device
 from untwine.train.ensemble import Ensemble
 from untwine.train.run import parse_seeds
@@ -84,6 +85,9 @@ def run(
     """
     deadline = math.inf if limit_minutes is None else time.monotonic() + 60 * limit_minutes
     made = pick_device(device)
+    check_path(path, made, "vmap")
+    if windows < 1 or points < 2 or not radii or min(radii) <= 0:
+        raise UntwineError("scores need one window or more of two points or more, and radii above zero")
     plans = list(dict.fromkeys(read(text, steps, precision) for text in variants for precision in precisions))
     for plan in plans:
         check_precision(plan.precision, made)

@@ -55,6 +55,7 @@ class Rows:
 
     def put(self, row: Row) -> None:
         """Add a row, or put it in the place of the one with its keys; the file is written."""
+        json.dumps(row, allow_nan=False)  # a row that cannot be written must not spoil those that can
         for rows in (self.rows, self.new):
             keys = [self._key(one) for one in rows]
             place = keys.index(self._key(row)) if self._key(row) in keys else len(rows)

@@ -30,9 +30,9 @@ class Source:
         self.counts = {"examples": min(examples, len(dataset)), "jacobians": min(jacobians, examples, len(dataset))}
 
     @property
-    def device(self) -> Any:
+    def takes_tensors_on(self) -> Any:
         """Where the models are: images of states may be drawn there."""
-        return self.ensemble.device
+        return self.ensemble.takes_tensors_on
 
     def encode(self, x: Any) -> np.ndarray:
         codes = self.ensemble.encode(x).numpy()

@@ -82,7 +82,7 @@ def read(text: str, steps: int, precision: str) -> Variant:
     >>> variant.settings
     (('steps', 100), ('precision', 'float32'))
     """
-    method, *words = text.split()
+    method, *words = text.split() or [""]
     method = method.replace("-", "_")
     defaults = {k: p.default for k, p in inspect.signature(methods.get(method)).parameters.items() if k not in PARTS}
     arguments: dict[str, Any] = {}
@@ -98,10 +98,17 @@ def read(text: str, steps: int, precision: str) -> Variant:
         if "," in value:
             if several is not None or not isinstance(defaults.get(key), float):
                 raise UntwineError(f"one number of a method may have several values, and {word!r} in {text!r} may not")
-            several = key, tuple(float(one) for one in value.split(","))
+            several = key, tuple(_number(one, text) for one in value.split(","))
         else:
             (arguments if key in defaults else layout if key in LAYOUT else settings)[key] = _value(value)
     return Variant(method, tuple(arguments.items()), tuple(layout.items()), tuple(settings.items()), several)
+
+
+def _number(word: str, text: str) -> float:
+    try:
+        return float(word)
+    except ValueError:
+        raise UntwineError(f"{word!r} in {text!r} is not a number") from None
 
 
 def _value(text: str) -> Any:

@@ -212,7 +212,7 @@ class Tail(torch.autograd.Function):
         if g is None:
             return (None,) * 10
         kept = ctx.saved_tensors
-        back, w, last_w, powers = (one * g.to(one.dtype).reshape(-1, *[1] * (one.ndim - 1)) for one in kept)
+        back, w, last_w, powers = ((one * g.reshape(-1, *[1] * (one.ndim - 1))).to(one.dtype) for one in kept)
         return None, None, back, w, last_w, None, None, None, None, powers
 
     @staticmethod

@@ -189,8 +189,8 @@ DEV uint4 finished(float c[4][4], int lower, const float* bias, Mask mask) {
         b += bias[2 * q + 1];
 #endif
 #if RELU
-        a = fmaxf(a, 0.f);
-        b = fmaxf(b, 0.f);
+        a = a < 0.f ? 0.f : a;  // what is not a number stays so
+        b = b < 0.f ? 0.f : b;
 #endif
         v[q] = packed(a, b);
     }

@@ -121,7 +121,7 @@ def fold(taps: Tensor, bias: Tensor | None, g: Geometry, precise: bool) -> Tenso
     kind = torch.float32 if precise else taps.dtype
     out = torch.empty(members, images, g.hb, g.wb, g.cb, dtype=kind, device=taps.device)
     block = 1024
-    tiles.fold[(triton.cdiv(g.hb * g.wb * g.cb, block), members * images)](  # type: ignore[index]
+    tiles.fold[(members * images, triton.cdiv(g.hb * g.wb * g.cb, block))](  # type: ignore[index]
         taps, taps if bias is None else bias, out, images,
         g.hb, g.wb, g.cb, g.hs, g.ws, taps.shape[-1], g.kernel, g.taps, g.stride, g.padding, bias is not None,
         block,

@@ -80,10 +80,11 @@ def down(
 ) -> tuple[Tensor, Tensor]:
     """The small image from the big one; and with `sums` those of its channels, in parts, or where it is not zero."""
     g = Geometry(*geometry)
-    if serves(big, g, "down"):
-        return _cuda().down(big, weight, bias, mask, g, relu, sums)
-    out = _kernels(big).down(big, weight, bias, mask, g, relu)
-    return out, _noted(out, sums)
+    with torch.cuda.device_of(big):
+        if serves(big, g, "down"):
+            return _cuda().down(big, weight, bias, mask, g, relu, sums)
+        out = _kernels(big).down(big, weight, bias, mask, g, relu)
+        return out, _noted(out, sums)
 
 
 @down.register_fake
@@ -98,10 +99,11 @@ def up(
 ) -> tuple[Tensor, Tensor]:
     """The big image from the small one; and with `sums` those of its channels, in parts, or where it is not zero."""
     g = Geometry(*geometry)
-    if serves(small, g, "up"):
-        return _cuda().up(small, weight, bias, mask, g, relu, sums)[:2]
-    out = _kernels(small).up(small, weight, bias, mask, None, g, relu)[0]
-    return out, _noted(out, sums)
+    with torch.cuda.device_of(small):
+        if serves(small, g, "up"):
+            return _cuda().up(small, weight, bias, mask, g, relu, sums)[:2]
+        out = _kernels(small).up(small, weight, bias, mask, None, g, relu)[0]
+        return out, _noted(out, sums)
 
 
 @up.register_fake
@@ -125,13 +127,14 @@ def up_fold(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """`up`, and what the next `up`, to few channels, makes of it: in float32 if it is to be `precise`."""
     g, after = Geometry(*geometry), Geometry(*last)
-    if folds(small, g, after):
-        out, bits, folded = _cuda().up(small, weight, bias, mask, g, relu, False, head, head_bias, precise)
-        assert folded is not None
-        return out, bits, folded
-    kernels = _kernels(small)
-    out, taps = kernels.up(small, weight, bias, mask, head, g, relu)
-    return out, _room(out, False), kernels.fold(taps, head_bias, after, precise)
+    with torch.cuda.device_of(small):
+        if folds(small, g, after):
+            out, bits, folded = _cuda().up(small, weight, bias, mask, g, relu, False, head, head_bias, precise)
+            assert folded is not None
+            return out, bits, folded
+        kernels = _kernels(small)
+        out, taps = kernels.up(small, weight, bias, mask, head, g, relu)
+        return out, _room(out, False), kernels.fold(taps, head_bias, after, precise)
 
 
 @up_fold.register_fake
@@ -147,9 +150,10 @@ def _(small, weight, bias, mask, head, head_bias, geometry, last, relu, precise)
 def weight(small: Tensor, big: Tensor, geometry: list[int]) -> Tensor:
     """The gradient of the weights, in parts that are to be added."""
     g = Geometry(*geometry)
-    if serves(small, g, "weight"):
-        return _cuda().weight(small, big, g)
-    return _kernels(small).weight(small, big, g)
+    with torch.cuda.device_of(small):
+        if serves(small, g, "weight"):
+            return _cuda().weight(small, big, g)
+        return _kernels(small).weight(small, big, g)
 
 
 @weight.register_fake
@@ -211,7 +215,8 @@ def tail(
     g = Geometry(*geometry)
     if not small.is_cuda:
         return reference.tail(small, weight, head, mask, before, u, g, Geometry(*last), p)
-    return _cuda().tail(small, weight, head, mask, before, u, g, p)
+    with torch.cuda.device_of(small):
+        return _cuda().tail(small, weight, head, mask, before, u, g, p)
 
 
 @tail.register_fake
@@ -225,6 +230,6 @@ def _(small, weight, head, mask, before, u, geometry, last, p):
     return (
         small.new_empty(members, images, after.hb, after.wb, after.cb),
         small.new_empty(small.shape),
-        small.new_empty(parts, members, 16 * g.cb, g.cs, dtype=kind),
-        small.new_empty(heads, members, 16 * after.cb, after.cs, dtype=kind),
+        small.new_empty(parts, members, g.kernel**2 * g.cb, g.cs, dtype=kind),
+        small.new_empty(heads, members, after.kernel**2 * after.cb, after.cs, dtype=kind),
     )

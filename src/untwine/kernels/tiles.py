@@ -28,7 +28,7 @@ def _behind(acc, columns, bias, mask, places, valid, RELU: tl.constexpr, BIAS: t
     if BIAS:
         acc += bias[None, :]
     if RELU:
-        acc = tl.maximum(acc, 0.0)
+        acc = tl.where(acc < 0.0, 0.0, acc)  # what is not a number stays so
     if MASK:
         there = tl.load(mask + places[:, None] + columns[None, :], mask=valid, other=0.0)
         acc = tl.where(there > 0, acc, 0.0)
@@ -45,7 +45,7 @@ def _under(
     y = i[:, None] * STRIDE + (k // (K * CB))[None, :] - PAD
     run = (j * (STRIDE * CB) - PAD * CB)[:, None] + (k % (K * CB))[None, :]
     ok = valid[:, None] & (k < K * K * CB)[None, :] & (y >= 0) & (y < HB) & (run >= 0) & (run < WB * CB)
-    return tl.load(big + (image[:, None] * HB + y) * (WB * CB) + run, mask=ok, other=0.0)
+    return tl.load(big + (image.to(tl.int64)[:, None] * HB + y) * (WB * CB) + run, mask=ok, other=0.0)
 
 
 @no_type_check
@@ -113,7 +113,7 @@ def up(
             y = (i + (py + PAD) // STRIDE)[:, None] - (k // (T * CS))[None, :]
             run = ((j + (px + PAD) // STRIDE - (T - 1)) * CS)[:, None] + (k % (T * CS))[None, :]
             ok = valid[:, None] & (k < T * T * CS)[None, :] & (y >= 0) & (y < HS) & (run >= 0) & (run < WS * CS)
-            a = tl.load(small + (image[:, None] * HS + y) * (WS * CS) + run, mask=ok, other=0.0)
+            a = tl.load(small + (image.to(tl.int64)[:, None] * HS + y) * (WS * CS) + run, mask=ok, other=0.0)
             b = tl.load(
                 weight + (phase * (T * T * CS) + k)[:, None] * CB + columns[None, :],
                 mask=(k < T * T * CS)[:, None] & (columns < CB)[None, :], other=0.0,
@@ -177,8 +177,8 @@ def fold(
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     """The last step of an `up` whose products with the weights are there: `big[y, x]` is a sum of some of them."""
-    image = tl.program_id(1).to(tl.int64)  # of all members
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    image = tl.program_id(0).to(tl.int64)  # of all members
+    at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     valid = at < HB * WB * CB
     c, x, y = at % CB, at // CB % WB, at // (CB * WB)
     taps += image * (HS * WS * WIDE)

@@ -50,7 +50,8 @@ class Encoder:
         self.on_images: Callable[[int], Any] | None = None  # is told how many were encoded
         self._states, self._examples = _Kept(), _Kept()
         self._pack: bool | None = None
-        self._observe = _drawn_on(getattr(getattr(encode, "__self__", None), "device", None), dataset)
+        # An ensemble says that it takes tensors of its device; any other model gets arrays.
+        self._observe = _drawn_on(getattr(getattr(encode, "__self__", None), "takes_tensors_on", None), dataset)
 
     @property
     def space(self) -> FactorSpace:

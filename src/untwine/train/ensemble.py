@@ -51,6 +51,11 @@ class Ensemble:
         self.kernels = not obstacle(device, self._stack.batching)  # whether encoders run as our own, where these fit
         self.history: list[dict[str, Any]] = []
 
+    @property
+    def takes_tensors_on(self) -> torch.device:
+        """`encode` takes tensors of this device as they are: metrics draw images there."""
+        return self.device
+
     def __len__(self) -> int:
         return len(self.members)
 
@@ -108,12 +113,23 @@ class Ensemble:
         if tuple(found.shape[1:]) != self.info.shape or len(found) == 0:
             raise UntwineError(f"examples must have shape [n, {_join(self.info.shape)}], not {list(found.shape)}")
         size = self._at_once() if batch is None else batch
-        with exact(self.device), _kernels(self.kernels):
-            parts = [
-                self._stack.map(function, scaled(part.to(self.device), self._standard), shared=True)
-                for part in found.split(size)
-            ]
-            return torch.cat(parts, 1).cpu()
+
+        def mapped() -> Tensor:
+            with exact(self.device), _kernels(self.kernels):
+                parts = [
+                    self._stack.map(function, scaled(part.to(self.device), self._standard), shared=True)
+                    for part in found.split(size)
+                ]
+                return torch.cat(parts, 1).cpu()
+
+        if self.kernels:
+            try:
+                return mapped()
+            except Exception as error:  # whatever a compiler may say: the plain layers do the same
+                self.kernels = False
+                why = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]:.300}"
+                warnings.warn(f"encoding goes on without kernels for the GPU, which failed ({why})", stacklevel=3)
+        return mapped()
 
     def _at_once(self) -> int:
         """How many examples: on a GPU thousands, if a network's layers may take some thirty times an example's room."""

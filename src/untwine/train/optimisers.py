@@ -42,8 +42,15 @@ def make(spec: Mapping[str, Any]) -> Optimiser:
 
 def _refuse_zero(eps: float) -> None:
     """Without it a parameter that no gradient has reached yet would become 0 / 0."""
-    if not 0 < eps < float("inf"):
-        raise UntwineError(f"the eps of an optimiser must be positive, not {eps!r}")
+    if not torch.finfo(torch.float32).tiny <= eps < float("inf"):
+        raise UntwineError(f"the eps of an optimiser must be positive, as a float32, not {eps!r}")
+
+
+def _refuse_ones(**betas: float) -> None:
+    """A mean that forgets nothing starts as 0 / 0."""
+    for name, beta in betas.items():
+        if not 0 <= beta < 1:
+            raise UntwineError(f"the {name} of an optimiser must be from 0 to less than 1, not {beta!r}")
 
 
 @optimisers.add
@@ -57,6 +64,7 @@ def adam(beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-8, amsgrad: b
         amsgrad: Whether the largest such mean so far is taken.
     """
     _refuse_zero(eps)
+    _refuse_ones(beta1=beta1, beta2=beta2)
 
     def update(
         p: Tensor, g: Tensor, state: Mapping[str, Tensor], rate: Tensor, corrections: Tensor

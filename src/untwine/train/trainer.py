@@ -145,7 +145,7 @@ class Trainer:
             buffers |= {f"optimiser.{group.name}{name}": value for name, value in changed.items()}
         new = pieces[0] if len(pieces) == 1 else torch.cat(pieces, 1)
         # Adam squares gradients: larger ones would overflow there, and the parameters never move again. With
-        # gradients and rates below this bound what is new is finite, without another pass over it.
+        # gradients and rates below this bound, and what our optimisers accept, what is new is finite: no further pass.
         rates = torch.stack(now["rates"])
         finite = terms[:, 0].isfinite() & (gradients.abs().amax(1) < 1e18) & (rates.abs() < 1e18).all(0)
         alive = old["alive"] & finite
