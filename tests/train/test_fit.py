@@ -201,6 +201,8 @@ def test_another_run_is_refused_and_nothing_is_lost(tmp_path: Path) -> None:
     before = (tmp_path / "run.json").read_bytes()
     with pytest.raises(uw.UntwineError, match=r"holds another run: its lr is 0\.001, not 0\.002"):
         uw.fit(tiny(lr=2e-3), tmp_path)
+    with pytest.raises(uw.UntwineError, match=r"holds another run: its network.hidden is \[.*\], not \[7\]"):
+        uw.fit(tiny(network=uw.networks.mlp(hidden=(7,))), tmp_path)
     assert (tmp_path / "run.json").read_bytes() == before
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "dear.txt").write_text("mine")

@@ -94,7 +94,8 @@ def jacobian(
     takes k of the d columns of each image, without replacement, times d / k: unbiased, and much cheaper.
     `images=0.25` takes the mean over a quarter of the batch (at least one image, at evenly spaced places)
     instead of all of it: as batches are drawn at random, that is unbiased too.
-    Exact columns are processed in chunks, so that memory is bounded; finite differences go as one batch.
+    Exact columns are processed in chunks, so that memory is bounded (a kernel that does the last layers and the norm
+    at once keeps little, and takes them all); finite differences go as one batch.
     `through="both"` differentiates as Eq. 3 says; `"decoder"` holds z fixed, as the authors' code does.
     """
     if p not in (1, 2):

@@ -169,8 +169,9 @@ class Folder:
         old, new = self.content["run"], run.spec()
         for key in new:
             if key not in SILENT and _differ(old.get(key), new[key]):
+                name, was, wanted = _where(key, old.get(key), new[key])
                 raise UntwineError(
-                    f"{self.path} holds another run: its {key} is {_short(old.get(key))}, not {_short(new[key])}; "
+                    f"{self.path} holds another run: its {name} is {_short(was)}, not {_short(wanted)}; "
                     "choose another folder"
                 )
 
@@ -247,6 +248,15 @@ def _differ(old: Any, new: Any) -> bool:
     if isinstance(old, list) and isinstance(new, list):
         return len(old) != len(new) or any(map(_differ, old, new))
     return old != new
+
+
+def _where(name: str, old: Any, new: Any) -> tuple[str, Any, Any]:
+    """The innermost place where two specs differ, and what they have there."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in (*old, *new):
+            if _differ(old.get(key), new.get(key)):
+                return _where(f"{name}.{key}", old.get(key), new.get(key))
+    return name, old, new
 
 
 def _short(value: Any) -> str:
