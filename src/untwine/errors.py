@@ -31,3 +31,12 @@ def refuse_unknown(kind: str, names: Iterable[str], known: Collection[str]) -> N
     for name in names:
         if name not in known:
             raise unknown(kind, name, known)
+
+
+def brief(error: BaseException) -> str:
+    """The kind of an error and the beginning of what it says, in one line.
+
+    >>> brief(ValueError("no such thing\\nas this"))
+    'ValueError: no such thing'
+    """
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]:.300}"

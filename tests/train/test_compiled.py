@@ -19,7 +19,7 @@ from helpers import StopAt, losses, same, tiny
 
 import untwine as uw
 from untwine.train import batches as train_batches
-from untwine.train import compiled, folder, loop
+from untwine.train import compiled, folder
 from untwine.train.batches import Table
 from untwine.train.progress import Bar, Reporter, Several
 from untwine.train.trainer import Trainer
@@ -274,7 +274,7 @@ def test_what_cannot_be_compiled_trains_on_the_plain_path(monkeypatch: pytest.Mo
         raise RuntimeError("out of registers\nand a long trace")
 
     monkeypatch.setattr(compiled, "_traced", broken)
-    monkeypatch.setattr(loop, "choose", lambda *_: "fast")
+    monkeypatch.setattr(compiled, "choose", lambda *_: "fast")
     with pytest.warns(UserWarning, match=r"RuntimeError: out of registers\); training takes the plain one"):
         found = uw.fit(tiny(), tmp_path, batching="vmap")
     assert folder.read(tmp_path)["packs"][0]["path"] == "plain"

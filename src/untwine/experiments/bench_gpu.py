@@ -14,7 +14,7 @@ import torch
 
 from untwine.data.dataset import Dataset
 from untwine.data.dots import three_dots
-from untwine.errors import refuse_unknown
+from untwine.errors import brief, refuse_unknown
 from untwine.experiments.rows import Row, Rows
 from untwine.metrics.encoder import Encoder
 from untwine.train.batches import Table
@@ -117,7 +117,7 @@ def run(
             with exact(device):
                 found = bench.encoding(case) if case.table == "encoding" else bench.training(case)
         except Exception as error:  # out of memory, or not for these kernels
-            found = {"error": f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]:.200}"}
+            found = {"error": brief(error)}
         rows.put(row | found | {"peak_mib": _peak(device)})
     free(device)
     return rows.new

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from untwine.experiments.variants import Variant
 from untwine.metrics.statistics import summary
 from untwine.train import checkpoint
 from untwine.train.batches import Table
-from untwine.train.compiled import choose
+from untwine.train.compiled import take_path
 from untwine.train.ensemble import Ensemble
 from untwine.train.run import Run
 from untwine.train.trainer import Trainer
@@ -52,7 +51,7 @@ class Course:
         found = None if keep is None else checkpoint.newest(keep, self.about)
         if found is not None:
             self.trainer.state.put(*found)
-        _take(path, self.trainer)
+        take_path(self.trainer, path)
         self._wait()
         self.compiled = time.monotonic() - begun
         self.terms: dict[str, dict[str, Any]] = {}
@@ -137,15 +136,3 @@ def _means(terms: Sequence[dict[str, Any]]) -> Row:
         numbers = [one[name] for one in terms if one.get(name) is not None and math.isfinite(one[name])]
         found[name] = sum(numbers) / len(numbers) if numbers else None
     return found
-
-
-def _take(path: str, trainer: Trainer) -> None:
-    """Compile the step if the fast path is to be taken; where that fails, the plain one is, with a warning."""
-    if choose(path, trainer.pack.device, trainer.pack.batching, trainer.run.steps) == "fast":
-        try:
-            trainer.compile()
-        except Exception as error:
-            if path == "fast":
-                raise
-            why = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]:.200}"
-            warnings.warn(f"the fast path failed ({why}): the plain one is taken", stacklevel=2)

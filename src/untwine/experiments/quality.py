@@ -11,7 +11,7 @@ from pathlib import Path
 
 from untwine.data.dataset import Dataset
 from untwine.data.dots import three_dots
-from untwine.errors import UntwineError
+from untwine.errors import UntwineError, brief
 from untwine.experiments.bench import about
 from untwine.experiments.bench_gpu import free
 from untwine.experiments.course import Course
@@ -111,7 +111,7 @@ def run(
                 for row in Course(plan, spec, table, made, path, deadline, where).rows(wanted, score):
                     rows.put(key | row)
             except Exception as error:  # out of memory, say: the others need not suffer
-                why = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]:.300}"
+                why = brief(error)
                 warnings.warn(f"{plan.names[0]} ({plan.precision}) failed: {why}", stacklevel=2)
     return rows.new
 

@@ -9,7 +9,6 @@ traced by `make_fx` and compiled by Inductor; the plain path remains what it is 
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import shutil
 import warnings
@@ -23,7 +22,8 @@ from torch import Tensor
 from torch.distributions import Distribution
 from torch.utils import _pytree as pytree
 
-from untwine.errors import UntwineError
+from untwine.errors import UntwineError, brief
+from untwine.model.convolutions import fast
 from untwine.train.batches import Block, scaled
 
 if TYPE_CHECKING:
@@ -77,6 +77,22 @@ def choose(path: str, device: torch.device, batching: str, steps: int, began: st
     return "plain" if against else wanted
 
 
+def take_path(
+    trainer: Trainer, path: str, began: str | None = None, note: Callable[[str], None] = lambda what: None
+) -> None:
+    """Compile a trainer's step if it is to take the fast path; should that fail, it stays on the plain one."""
+    if choose(path, trainer.pack.device, trainer.pack.batching, trainer.run.steps, began) == "plain":
+        return
+    note("compiling the training step for the GPU, which takes about half a minute")
+    try:
+        trainer.compile()
+    except Exception as error:
+        why = f"the fast path failed while it was compiled ({brief(error)})"
+        if path == "fast":
+            raise UntwineError(f"{why}; path='plain' would do") from error
+        warnings.warn(f"{why}; training takes the plain one", stacklevel=4)
+
+
 class CompiledStep:
     """The steps of a trainer on the fast path: `begin` a block, then call it for each step that `fits`.
 
@@ -94,7 +110,7 @@ class CompiledStep:
         self.pool: Any = None
         before = {name: value.clone() for name, value in trainer.state.tensors().items()}
         try:
-            with kernels():
+            with fast():
                 kinds = (False, True) if trainer.pack.terms[1] else (False,)
                 self.variants = {watch: self._variant(watch) for watch in kinds}
         finally:
@@ -225,15 +241,6 @@ def _inductor(traced: torch.fx.GraphModule, tensors: list[Tensor]) -> Callable[.
     compiler: Any = inductor.compile
     with torch.no_grad():
         return compiler(traced, tensors, options={key: OPTIONS[key] for key in OPTIONS if key in known})
-
-
-@contextlib.contextmanager
-def kernels() -> Iterator[None]:
-    """Our own kernels for convolutions, where there are such."""
-    with contextlib.ExitStack() as stack:
-        with contextlib.suppress(ImportError):
-            stack.enter_context(importlib.import_module("untwine.model.convolutions").fast())
-        yield
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 from torch.distributions import Distribution
 
-from untwine.errors import UntwineError
+from untwine.errors import UntwineError, brief
 from untwine.model import convolutions
 from untwine.model.info import Info
 from untwine.model.posteriors import Q
@@ -127,7 +127,7 @@ class Ensemble:
                 return mapped()
             except Exception as error:  # whatever a compiler may say: the plain layers do the same
                 self.kernels = False
-                why = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]:.300}"
+                why = brief(error)
                 warnings.warn(f"encoding goes on without kernels for the GPU, which failed ({why})", stacklevel=3)
         return mapped()
 

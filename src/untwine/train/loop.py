@@ -24,7 +24,7 @@ from untwine.objective.schedules import schedule
 from untwine.parts import leaves
 from untwine.train import checkpoint
 from untwine.train.batches import Table
-from untwine.train.compiled import check_path, choose
+from untwine.train.compiled import check_path, take_path
 from untwine.train.devices import check_precision, exact, pick_device
 from untwine.train.ensemble import Ensemble, gather
 from untwine.train.folder import Folder, how_to_resume, split, stored
@@ -138,7 +138,8 @@ def _train(
         if found is not None:
             trainer.state.put(*found)
         folder.rewind_log(pack["number"], trainer.state.step)
-    _take_path(trainer, pack, path, reporter)
+    began = pack.get("path", "plain" if "torch" in pack else None)  # there were packs before there were two paths
+    take_path(trainer, path, began, reporter.note)
     if folder is not None:
         _note_provenance(folder, pack, trainer)
     saved = time.monotonic()
@@ -164,21 +165,6 @@ def _train(
                 raise Interrupted(_interrupted(folder, trainer.state.step))
             if where is not None and time.monotonic() - saved >= seconds:
                 save()
-
-
-def _take_path(trainer: Trainer, pack: dict[str, Any], path: str, reporter: Reporter) -> None:
-    """Compile a trainer's step if it is to take the fast path; should that fail, it stays on the plain one."""
-    began = pack.get("path", "plain" if "torch" in pack else None)  # there were packs before there were two paths
-    if choose(path, trainer.pack.device, trainer.pack.batching, trainer.run.steps, began) == "plain":
-        return
-    reporter.note("compiling the training step for the GPU, which takes about half a minute")
-    try:
-        trainer.compile()
-    except Exception as error:
-        why = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
-        if path == "fast":
-            raise UntwineError(f"the fast path failed while it was compiled ({why}); path='plain' would do") from error
-        warnings.warn(f"the fast path failed while it was compiled ({why}); training takes the plain one", stacklevel=4)
 
 
 def _interrupted(folder: Folder | None, step: int) -> str:
