@@ -23,7 +23,8 @@ def cut(g: Geometry, what: str, device: int) -> Cut | None:
 def _device(device: int) -> tuple[int, int]:
     """Multiprocessors, and bytes of shared memory that a block can have."""
     found = torch.cuda.get_device_properties(device)
-    return found.multi_processor_count, getattr(found, "shared_memory_per_block_optin", 49_152)
+    usual = 232_448 if found.major == 9 else 101_376  # where torch does not tell
+    return found.multi_processor_count, getattr(found, "shared_memory_per_block_optin", usual)
 
 
 def _made(g: Geometry, what: str, device: int) -> Cut:
