@@ -9,7 +9,7 @@ from torch import Tensor
 
 from untwine.kernels import cuts
 from untwine.kernels.cuts import Cut
-from untwine.kernels.geometry import Geometry
+from untwine.kernels.geometry import Geometry, apart, whole
 from untwine.kernels.nvrtc import Wide, kernel
 
 
@@ -49,7 +49,7 @@ def down(
     """The small image, and what is noted of it: see `_note`."""
     device = big.device.index or 0
     made = _made(g, "down", device)
-    big = _whole(big)
+    big = whole(big)
     members, images = big.shape[:2]
     blocks = _blocks(made, members, images, device)
     out = big.new_empty(members, images, g.hs, g.ws, g.cs)
@@ -69,7 +69,7 @@ def up(
     """The big image, what is noted of it (`_note`), and with a `head` what the next layer makes of it."""
     device = small.device.index or 0
     made = _made(g, "up" if head is None else "fold", device)
-    small = _whole(small)
+    small = whole(small)
     members, images = small.shape[:2]
     blocks = _blocks(made, members, images, device)
     out, folded = small.new_empty(members, images, g.hb, g.wb, g.cb), None
@@ -96,7 +96,7 @@ def weight(small: Tensor, big: Tensor, g: Geometry) -> Tensor:
     """The gradient of the weights, in parts."""
     device = small.device.index or 0
     made = _made(g, "weight", device)
-    small, big = _whole(small), _whole(big)
+    small, big = whole(small), whole(big)
     members, images = small.shape[:2]
     count = parts(members, images, g, device)
     out = torch.empty(count, members, 16 * g.cb, g.cs, dtype=torch.float32, device=small.device)
@@ -120,7 +120,7 @@ def tail(
     """The output t, and the gradients of the sum of u |t|^p: of the input, and of both layers' weights in parts."""
     device = small.device.index or 0
     made = _made(g, "tail", device)
-    small, u = _whole(small), _whole(u)
+    small, u = whole(small), whole(u)
     members, images = small.shape[:2]
     blocks, heads = tail_parts(members, images, device)
     t, slope = small.new_empty(members, images, 64, 64, 1), torch.empty_like(small)
@@ -133,16 +133,6 @@ def tail(
     return t, slope, out, head_out
 
 
-def _whole(x: Tensor) -> Tensor:
-    """Contiguous for each member; members may be one and the same."""
-    step = 1
-    for size, stride in zip(reversed(x.shape[1:]), reversed(x.stride()[1:]), strict=True):
-        if size > 1 and stride != step:
-            return x.contiguous()
-        step *= size
-    return x
-
-
 def _macros(g: Geometry, made: Cut, **more: int) -> tuple[tuple[str, int], ...]:
     sizes = {"HB": g.hb, "WB": g.wb, "CB": g.cb, "HS": g.hs, "WS": g.ws, "CS": g.cs, "PAD": g.padding}
     tile = {"IM": made.many, "TI": made.high, "THREADS": made.threads, "STAGES": made.stages}
@@ -152,10 +142,9 @@ def _macros(g: Geometry, made: Cut, **more: int) -> tuple[tuple[str, int], ...]:
 
 def _mask(mask: Tensor | None) -> tuple[int, Wide, Wide]:
     """How many images a mask has, and how many channels apart members and images are."""
-    if mask is None:
-        return 1, Wide(0), Wide(0)
-    each = 8 if mask.dtype == torch.uint8 else 1
-    return mask.shape[1], Wide(mask.stride(0) * each), Wide(mask.stride(1) * each)
+    each = 8 if _kind(mask) == 1 else 1
+    images, members, one = apart(mask)
+    return images, Wide(members * each), Wide(one * each)
 
 
 def _kind(mask: Tensor | None) -> int:

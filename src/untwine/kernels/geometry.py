@@ -25,6 +25,21 @@ def added(x: Tensor, place: int) -> Tensor:
     return functools.reduce(torch.add, x.unbind(place)) if x.shape[place] <= 32 else x.sum(place)
 
 
+def whole(x: Tensor) -> Tensor:
+    """Contiguous for each member; members may be one and the same."""
+    step = 1
+    for size, stride in zip(reversed(x.shape[1:]), reversed(x.stride()[1:]), strict=True):
+        if size > 1 and stride != step:
+            return x.contiguous()
+        step *= size
+    return x
+
+
+def apart(mask: Tensor | None) -> tuple[int, int, int]:
+    """How many images a mask has, and how far apart members and images are."""
+    return (1, 0, 0) if mask is None else (mask.shape[1], mask.stride(0), mask.stride(1))
+
+
 @dataclass(frozen=True)
 class Geometry:
     """Height, width and channels of the big and of the small image, and the kernel's size, stride and padding."""

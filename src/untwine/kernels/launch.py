@@ -10,7 +10,7 @@ import triton  # type: ignore[import-not-found]
 from torch import Tensor
 
 from untwine.kernels import tiles
-from untwine.kernels.geometry import Geometry, wide
+from untwine.kernels.geometry import Geometry, apart, whole, wide
 
 # Rows of a tile, warps, stages, widest run (and phases), by kernel and bytes of a number: measured on an H200.
 DOWN = {2: (64, 4, 3, 128), 4: (64, 4, 2, 64)}
@@ -20,37 +20,23 @@ PROGRAMS = 528  # that a sum over positions is split into, about
 EXACT = "tf32x3"  # products of float32 numbers: three of the tensor cores' own, nearly as exact as float32
 
 
-def _columns(channels: int) -> int:
-    return max(16, triton.next_power_of_2(channels))
-
-
-def _row(x: Tensor) -> Tensor:
-    """Contiguous for each member; members may be one and the same."""
-    return x if x[0].is_contiguous() else x.contiguous()
-
-
 def _rows(mask: Tensor | None) -> Tensor | None:
     """Contiguous for each image."""
     return mask if mask is None or mask[0, 0].is_contiguous() else mask.contiguous()
 
 
-def _mask(mask: Tensor | None) -> tuple[int, int, int]:
-    """How many images a mask has, and how far apart members and images are."""
-    return (1, 0, 0) if mask is None else (mask.shape[1], mask.stride(0), mask.stride(1))
-
-
 def down(big: Tensor, weight: Tensor, bias: Tensor | None, mask: Tensor | None, g: Geometry, relu: bool) -> Tensor:
-    big, mask = _row(big), _rows(mask)
+    big, mask = whole(big), _rows(mask)
     members, images = big.shape[:2]
     out = big.new_empty(members, images, g.hs, g.ws, g.cs)
     rows, warps, stages, most = DOWN[big.element_size()]
     grid = (triton.cdiv(images * g.hs * g.ws, rows), members)
     tiles.down[grid](  # type: ignore[index]
         big, weight, weight if bias is None else bias, big if mask is None else mask, out,
-        big.stride(0), images, *_mask(mask),
+        big.stride(0), images, *apart(mask),
         g.hb, g.wb, g.cb, g.hs, g.ws, g.cs, g.kernel, g.stride, g.padding,
         relu, bias is not None, mask is not None, EXACT,
-        rows, _columns(g.cs), min(most, wide(g.kernel**2 * g.cb)),
+        rows, wide(g.cs), min(most, wide(g.kernel**2 * g.cb)),
         num_warps=warps, num_stages=stages,
     )  # fmt: skip
     return out
@@ -60,7 +46,7 @@ def up(
     small: Tensor, weight: Tensor, bias: Tensor | None, mask: Tensor | None, head: Tensor | None,
     g: Geometry, relu: bool,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    small, mask = _row(small), _rows(mask)
+    small, mask = whole(small), _rows(mask)
     members, images = small.shape[:2]
     out = small.new_empty(members, images, g.hb, g.wb, g.cb)
     taps = small.new_empty((0,) if head is None else (members, images, g.hb, g.wb, head.shape[-1]))
@@ -71,10 +57,10 @@ def up(
     tiles.up[grid](  # type: ignore[index]
         small, weight, weight if bias is None else bias, small if mask is None else mask,
         small if head is None else head, out, taps,
-        small.stride(0), images, *_mask(mask),
+        small.stride(0), images, *apart(mask),
         g.hb, g.wb, g.cb, g.hs, g.ws, g.cs, g.taps, g.stride, g.padding,
         relu, bias is not None, mask is not None, 0 if head is None else head.shape[-1], EXACT,
-        rows, _columns(g.cb), min(most, wide(g.taps**2 * g.cs)), phases,
+        rows, wide(g.cb), min(most, wide(g.taps**2 * g.cs)), phases,
         num_warps=warps, num_stages=stages,
     )  # fmt: skip
     return out, taps
@@ -90,7 +76,7 @@ def parts(shape: Sequence[int], size: int, g: Geometry) -> int:
 
 def _wide(g: Geometry, most: int) -> int:
     """How many of the numbers under a kernel one program sums."""
-    return min(most // _columns(g.cs), wide(g.kernel**2 * g.cb))
+    return min(most // wide(g.cs), wide(g.kernel**2 * g.cb))
 
 
 def _groups(g: Geometry, most: int) -> int:
@@ -102,7 +88,7 @@ def _chunk(positions: int, parts: int, rows: int) -> int:
 
 
 def weight(small: Tensor, big: Tensor, g: Geometry) -> Tensor:
-    small, big = _row(small), _row(big)
+    small, big = whole(small), whole(big)
     members, images = small.shape[:2]
     rows, warps, stages, most = WEIGHT[small.element_size()]
     count, positions = parts(small.shape, small.element_size(), g), images * g.hs * g.ws
@@ -110,7 +96,7 @@ def weight(small: Tensor, big: Tensor, g: Geometry) -> Tensor:
     tiles.weight[(count * _groups(g, most), members)](  # type: ignore[index]
         small, big, out, small.stride(0), big.stride(0), images, _chunk(positions, count, rows),
         g.hb, g.wb, g.cb, g.hs, g.ws, g.cs, g.kernel, g.stride, g.padding, EXACT,
-        rows, _columns(g.cs), _wide(g, most),
+        rows, wide(g.cs), _wide(g, most),
         num_warps=warps, num_stages=stages,
     )  # fmt: skip
     return out

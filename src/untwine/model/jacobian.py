@@ -70,6 +70,13 @@ def _value(layer: nn.Module, x: Tensor) -> Tensor:
     return layer(x.clone() if any(getattr(inner, "inplace", False) for inner in layer.modules()) else x)
 
 
+def applied(network: nn.Module, x: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch ..."]:
+    """The output of a network, by the layers or stages that `trace` has, of which nothing is kept."""
+    for layer in stages(flatten(network)):
+        x = _apply(layer, x)[0]
+    return x
+
+
 def trace(decoder: nn.Module, z: Float[Tensor, "batch ..."]) -> Trace:
     """Run a network and keep what the tangents need."""
     passed = Trace((), (z,), ())

@@ -13,7 +13,7 @@ from untwine.errors import UntwineError
 from untwine.model.given import Prior
 from untwine.model.info import Info
 from untwine.model.initial import initialise
-from untwine.model.jacobian import jacobian, trace
+from untwine.model.jacobian import applied, jacobian
 from untwine.model.likelihoods import Likelihood
 from untwine.model.networks import Network
 from untwine.model.posteriors import Posterior, Q
@@ -37,7 +37,7 @@ class VAE(nn.Module):
 
     def posterior(self, x: Float[Tensor, "batch ..."]) -> Q:
         """q(z | x)."""
-        return self.posterior_kind.build(trace(self.encoder, x).output)
+        return self.posterior_kind.build(applied(self.encoder, x))
 
     def encode(self, x: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch latent"]:
         """The posterior means: the representation."""
@@ -45,7 +45,7 @@ class VAE(nn.Module):
 
     def decode(self, z: Float[Tensor, "batch latent"]) -> Float[Tensor, "batch ..."]:
         """The mean image g(z)."""
-        return self.likelihood.mean(trace(self.decoder, z).output)
+        return self.likelihood.mean(applied(self.decoder, z))
 
     def jacobian(self, z: Float[Tensor, "batch latent"], estimator: str = "exact") -> Float[Tensor, "batch latent ..."]:
         """The Jacobian of `decode`: `[batch, latent, *pixels]`."""
