@@ -41,14 +41,13 @@ def errors(g: Geometry, kind: torch.dtype) -> dict[str, float]:
     up, taps = launch.up(low[1], g.up_weight(low[2], kind), bias.float(), None, low[4], g, True)
     products = torch.einsum("snijc,sct->snijt", small, g.head_weight(w, torch.float64))
     weight = launch.weight(low[1], low[0], g)
-    assert len(weight) == launch.parts(low[1].shape, low[1].element_size(), g)
     found = {
         "down": (down, followed(small_image(big, w, g), few, None, True)),
         "down, masked": (masked, followed(small_image(big, w, g), None, mask, False)),
         "down, of one image for all": (shared, small_image(big[one].expand_as(big), w, g)),
         "up": (up, followed(big_image(small, w, g), bias, None, True)),
         "head": (taps, torch.einsum("snijc,sct->snijt", up.double(), head)),
-        "weight": (g.gradient(weight), weight_gradient(small, big, w, g)),
+        "weight": (launch.gradient(weight, g), weight_gradient(small, big, w, g)),
         "fold": (
             launch.fold(products.to(kind).contiguous(), bias.float(), g, True),
             followed(big_image(small, w, g), bias, None, False),

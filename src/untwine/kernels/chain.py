@@ -70,7 +70,7 @@ class Link:
     def weight(self, x: Tensor, g: Tensor) -> Tensor:
         """The gradient of the weights."""
         small, big = (x, g) if self.up else (g, x)
-        return self.geometry.gradient(operators.weight(small, big, self.geometry.tuple()))
+        return operators.weight(small, big, self.geometry.tuple())
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,6 @@ class Plan:
 
     links: tuple[Link, ...]
     tangents: bool = False
-    masked: bool = False  # whether gradients come masked by the last ReLU already
 
     @property
     def folds(self) -> bool:
@@ -104,6 +103,28 @@ class Plan:
             outputs.append(x)
             bits.append(known)
         return outputs, bits if self.links[-1].relu else bits[:-1]
+
+    def pulled(
+        self, g: Tensor, values: Sequence[Tensor], weights: Sequence[Tensor], masks: Sequence[Mask | None],
+        biased: Sequence[bool], wanted: bool,
+    ) -> tuple[Tensor | None, list[Tensor], list[Tensor | None]]:  # fmt: skip
+        """Gradients of the input (if it is wanted), the weights and the biases, from that of the output, masked."""
+        count = len(self.links)
+        slopes: list[Tensor] = []
+        others: list[Tensor | None] = [None] * count
+        if biased[-1]:
+            others[-1] = g.sum((1, 2, 3), dtype=weights[-1].dtype)
+        for number in reversed(range(count)):
+            link, w = self.links[number], weights[number]
+            g = g.contiguous()
+            slopes.append(link.weight(values[number], g).to(w.dtype))
+            if number:
+                g, sums = link.backward(g, w, masks[number - 1], biased[number - 1])
+                if biased[number - 1]:
+                    others[number - 1] = sums.sum(1).to(w.dtype)
+            elif wanted:
+                g = link.backward(g, w, None, False)[0]
+        return g if wanted else None, slopes[::-1], others
 
 
 def _masks(plan: Plan, values: Sequence[Tensor], bits: Sequence[Tensor]) -> list[Mask | None]:
@@ -155,25 +176,12 @@ class Chain(torch.autograd.Function):
         else:
             values, masks = [x, *made[: count - 1]], _masks(plan, made[:relus], made[relus:])
         g = g.to(x.dtype)
-        if masks[-1] is not None and not plan.masked:
+        if masks[-1] is not None:
             there = masks[-1].values
             g = g.unflatten(1, (-1, there.shape[1])).where((there > 0)[:, None], 0.0).flatten(1, 2)
-        slopes: list[Tensor | None] = [None] * count
-        others: list[Tensor | None] = [None] * len(rest)
         biased = [not plan.tangents and rest[number] is not None for number in range(count)]
-        if biased[-1]:
-            others[count - 1] = g.sum((1, 2, 3), dtype=weights[-1].dtype)
-        for number in reversed(range(count)):
-            link, w = plan.links[number], weights[number]
-            g = g.contiguous()
-            slopes[number] = link.weight(values[number], g).to(w.dtype)
-            if number:
-                g, sums = link.backward(g, w, masks[number - 1], biased[number - 1])
-                if biased[number - 1]:
-                    others[number - 1] = sums.sum(1).to(w.dtype)
-            elif ctx.needs_input_grad[1]:
-                g = link.backward(g, w, None, False)[0]
-        return None, g if ctx.needs_input_grad[1] else None, *slopes, *others
+        g, slopes, sums = plan.pulled(g, values, weights, masks, biased, ctx.needs_input_grad[1])
+        return None, g, *slopes, *([None] * len(rest) if plan.tangents else sums)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], plan: Plan, *tensors: Tensor | None) -> Any:
@@ -181,41 +189,61 @@ class Chain(torch.autograd.Function):
         return tuple(one.unflatten(0, (info.batch_size, -1)) for one in found), (0,) * len(found)
 
 
-class Tail(torch.autograd.Function):
-    """The last two links of tangents and the sum of u |t|^p over their output t, with its gradient, at once.
+class Norm(torch.autograd.Function):
+    """A chain of tangents and the sum of u |t|^p over its output t, the last two links with their gradient at once.
 
-    `(links, p, x, w, last_w, *mask, *before, u) -> (sums [members], ...)`: the masks of the ReLU between the links
-    and of the one before them, as values and bits; `u` has a weight for each image and pixel, the same for all
-    columns. A gradient of the sum scales all others, so they are computed with the output, and kept.
+    `(links, p, x, *weights, *masks, u) -> (sums [members], ...)`: the masks of the ReLUs as values, then as bits;
+    `u` has a weight for each image and pixel, the same for all columns. A gradient of the sum scales all others,
+    so those of the last links are computed with the output, and kept; it enters where the tensors are smallest.
     """
 
     @staticmethod
-    def forward(links: tuple[Link, Link], p: int, x: Tensor, w: Tensor, last_w: Tensor, *rest: Tensor) -> Any:
-        g, last = links[0].geometry, links[1].geometry
-        cuda, u = x.is_cuda, rest[4]
-        mask, before = Mask(*rest[:2]).for_cuda(cuda), Mask(*rest[2:4]).for_cuda(cuda)
+    def forward(links: tuple[Link, ...], p: int, x: Tensor, *tensors: Tensor) -> Any:
+        first, (g, last) = Plan(links[:-2], True), (link.geometry for link in links[-2:])
+        weights, masks, u = _parted(links, tensors)
+        outputs, _ = first.run(x, weights, [None] * len(first.links), masks)
+        x, (w, last_w), cuda = outputs[-1], weights[-2:], x.is_cuda
+        mask, before = (masks[at].for_cuda(cuda) for at in (-1, -2))
         laid = (g.up_weight(w, x.dtype, True), last.head_weight(last_w, x.dtype)) if cuda else (w, last_w)
-        t, back, parts, heads = operators.tail(x, *laid, mask, before, u, g.tuple(), last.tuple(), p)
+        t, back, *slopes = operators.tail(x, *laid, mask, before, u, g.tuple(), last.tuple(), p)
         columns = t.squeeze(-1).unflatten(1, (-1, u.shape[1])).to(u.dtype)
         powers = added(columns.abs() if p == 1 else columns.square(), 1)
-        slopes = g.gradient(parts).to(w.dtype), last.gradient(heads).to(last_w.dtype)
-        return (powers * u).sum((1, 2, 3)), back, *slopes, powers
+        slopes = [slope.to(w.dtype) for slope in slopes]
+        return (powers * u).sum((1, 2, 3)), powers, back, *slopes, *outputs
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.links = inputs[0]
         ctx.mark_non_differentiable(*output[1:])
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*output[1:])
+        ctx.save_for_backward(*inputs[2:], *output[1:])
 
     @staticmethod
     def backward(ctx: Any, g: Tensor | None, *_: Any) -> Any:
+        links, count = ctx.links, 3 * len(ctx.links)
         if g is None:
-            return (None,) * 10
-        kept = ctx.saved_tensors
-        back, w, last_w, powers = ((one * g.reshape(-1, *[1] * (one.ndim - 1))).to(one.dtype) for one in kept)
-        return None, None, back, w, last_w, None, None, None, None, powers
+            return (None,) * (2 + count)
+        x, *tensors = ctx.saved_tensors[:count]
+        powers, back, *slopes = ctx.saved_tensors[count:]
+        weights, masks, _ = _parted(links, tensors)
+        first, slopes, outputs = Plan(links[:-2], True), slopes[:2], slopes[2:]
+        none = [False] * len(first.links)
+        pulled, more, _ = first.pulled(back, [x, *outputs], weights, masks, none, ctx.needs_input_grad[2])
+
+        def scaled(one: Tensor | None) -> Tensor | None:
+            return None if one is None else (one * g.reshape(-1, *[1] * (one.ndim - 1))).to(one.dtype)
+
+        none = [None] * (2 * len(masks))
+        return None, None, scaled(pulled), *map(scaled, (*more, *slopes)), *none, scaled(powers)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], links: Any, p: int, *tensors: Tensor) -> Any:
-        found = Tail.apply(links, p, *operators.joined(info.batch_size, tensors, in_dims[2:]))
+        found = Norm.apply(links, p, *operators.joined(info.batch_size, tensors, in_dims[2:]))
         return tuple(one.unflatten(0, (info.batch_size, -1)) for one in found), (0,) * len(found)
+
+
+def _parted(links: Sequence[Link], tensors: Sequence[Tensor]) -> tuple[Sequence[Tensor], list[Mask], Tensor]:
+    """Weights, the masks of all ReLUs, and what weighs the output."""
+    count = len(links)
+    values, bits = tensors[count : 2 * count - 1], tensors[2 * count - 1 : -1]
+    return tensors[:count], [Mask(*pair) for pair in zip(values, bits, strict=True)], tensors[-1]

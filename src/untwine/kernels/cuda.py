@@ -86,32 +86,19 @@ def up(
     return out, note, folded
 
 
-def parts(members: int, images: int, g: Geometry, device: int) -> int:
-    """How many parts the sum over positions of `weight` falls into: of one channel, one for each warp of a block."""
-    made = _made(g, "weight", device)
-    return _blocks(made, members, images, device) * (made.threads // 32 if g.cb == 1 else 1)
-
-
 def weight(small: Tensor, big: Tensor, g: Geometry) -> Tensor:
-    """The gradient of the weights, in parts."""
+    """The gradient of the weights, in parts: one for each block, or, of one channel, for each of its warps."""
     device = small.device.index or 0
     made = _made(g, "weight", device)
     small, big = whole(small), whole(big)
     members, images = small.shape[:2]
-    count = parts(members, images, g, device)
-    out = torch.empty(count, members, 16 * g.cb, g.cs, dtype=torch.float32, device=small.device)
+    blocks = _blocks(made, members, images, device)
+    parts = blocks * (made.threads // 32 if g.cb == 1 else 1)
+    out = torch.empty(parts, members, 16 * g.cb, g.cs, dtype=torch.float32, device=small.device)
     kernel(made.kernel, _macros(g, made), made.shared, device)(
-        (_blocks(made, members, images, device), members), made.threads,
-        small, big, out, Wide(small.stride(0)), Wide(big.stride(0)), images,
+        (blocks, members), made.threads, small, big, out, Wide(small.stride(0)), Wide(big.stride(0)), images,
     )  # fmt: skip
     return out
-
-
-def tail_parts(members: int, images: int, device: int) -> tuple[int, int]:
-    """How many parts the gradients of both layers' weights have."""
-    made = _made(cuts.BEFORE, "tail", device)
-    blocks = _blocks(made, members, images, device)
-    return blocks, blocks * made.threads // 32
 
 
 def tail(
@@ -122,10 +109,10 @@ def tail(
     made = _made(g, "tail", device)
     small, u = whole(small), whole(u)
     members, images = small.shape[:2]
-    blocks, heads = tail_parts(members, images, device)
+    blocks = _blocks(made, members, images, device)
     t, slope = small.new_empty(members, images, 64, 64, 1), torch.empty_like(small)
     out = torch.empty(blocks, members, 512, 32, dtype=torch.float32, device=small.device)
-    head_out = torch.empty(heads, members, 16, 32, dtype=torch.float32, device=small.device)
+    head_out = torch.empty(blocks * made.threads // 32, members, 16, 32, dtype=torch.float32, device=small.device)
     kernel(made.kernel, _macros(g, made, MASK=1, POWER=p), made.shared, device)(
         (blocks, members), made.threads, small, weight, head, mask, before, u, t, slope, out, head_out,
         Wide(small.stride(0)), images, *_mask(mask), *_mask(before)[1:], Wide(u.stride(0)), Wide(u.stride(1)),

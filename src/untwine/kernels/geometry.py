@@ -89,8 +89,3 @@ class Geometry:
         """`[members, cs, cb, k, k]` as `[members, cs, k * k * cb]`, padded to the width of a tile."""
         flat = w.permute(0, 1, 3, 4, 2).flatten(2)
         return F.pad(flat, (0, wide(flat.shape[2]) - flat.shape[2])).to(kind).contiguous()
-
-    def gradient(self, parts: Tensor) -> Tensor:
-        """What `weight` gave, summed and in the layout of the weights."""
-        whole = parts.sum(0).unflatten(1, (self.kernel, self.kernel, self.cb))
-        return whole.permute(0, 4, 3, 1, 2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import torch
 import triton  # type: ignore[import-not-found]
@@ -18,6 +17,11 @@ UP = {2: (64, 4, 1, 128, 4), 4: (64, 4, 1, 64, 4)}
 WEIGHT = {2: (64, 4, 3, 4096), 4: (32, 4, 2, 4096)}
 PROGRAMS = 528  # that a sum over positions is split into, about
 EXACT = "tf32x3"  # products of float32 numbers: three of the tensor cores' own, nearly as exact as float32
+
+
+def _stages(stages: int, x: Tensor) -> int:
+    """Reads of few bytes are not pipelined: Triton (3.6) then puts some where they do not belong."""
+    return stages if x.shape[-1] * x.element_size() >= 16 else 1
 
 
 def _rows(mask: Tensor | None) -> Tensor | None:
@@ -37,7 +41,7 @@ def down(big: Tensor, weight: Tensor, bias: Tensor | None, mask: Tensor | None, 
         g.hb, g.wb, g.cb, g.hs, g.ws, g.cs, g.kernel, g.stride, g.padding,
         relu, bias is not None, mask is not None, EXACT,
         rows, wide(g.cs), min(most, wide(g.kernel**2 * g.cb)),
-        num_warps=warps, num_stages=stages,
+        num_warps=warps, num_stages=_stages(stages, big),
     )  # fmt: skip
     return out
 
@@ -66,14 +70,6 @@ def up(
     return out, taps
 
 
-def parts(shape: Sequence[int], size: int, g: Geometry) -> int:
-    """How many parts the sum over positions of `weight` falls into."""
-    rows, _, _, most = WEIGHT[size]
-    positions = shape[1] * g.hs * g.ws
-    count = max(1, min(PROGRAMS // (_groups(g, most) * shape[0]), positions // (4 * rows)))
-    return triton.cdiv(positions, _chunk(positions, count, rows))
-
-
 def _wide(g: Geometry, most: int) -> int:
     """How many of the numbers under a kernel one program sums."""
     return min(most // wide(g.cs), wide(g.kernel**2 * g.cb))
@@ -83,21 +79,31 @@ def _groups(g: Geometry, most: int) -> int:
     return triton.cdiv(g.kernel**2 * g.cb, _wide(g, most))
 
 
-def _chunk(positions: int, parts: int, rows: int) -> int:
-    return triton.cdiv(triton.cdiv(positions, parts), rows) * rows
-
-
 def weight(small: Tensor, big: Tensor, g: Geometry) -> Tensor:
     small, big = whole(small), whole(big)
     members, images = small.shape[:2]
     rows, warps, stages, most = WEIGHT[small.element_size()]
-    count, positions = parts(small.shape, small.element_size(), g), images * g.hs * g.ws
+    positions = images * g.hs * g.ws
+    most_parts = max(1, min(PROGRAMS // (_groups(g, most) * members), positions // (4 * rows)))
+    chunk = triton.cdiv(triton.cdiv(positions, most_parts), rows) * rows
+    count = triton.cdiv(positions, chunk)
     out = torch.empty(count, members, g.kernel * g.kernel * g.cb, g.cs, dtype=torch.float32, device=small.device)
     tiles.weight[(count * _groups(g, most), members)](  # type: ignore[index]
-        small, big, out, small.stride(0), big.stride(0), images, _chunk(positions, count, rows),
+        small, big, out, small.stride(0), big.stride(0), images, chunk,
         g.hb, g.wb, g.cb, g.hs, g.ws, g.cs, g.kernel, g.stride, g.padding, EXACT,
         rows, wide(g.cs), _wide(g, most),
-        num_warps=warps, num_stages=stages,
+        num_warps=warps, num_stages=_stages(stages, big),
+    )  # fmt: skip
+    return out
+
+
+def gradient(parts: Tensor, g: Geometry) -> Tensor:
+    count, members = parts.shape[:2]
+    out = torch.empty(members, g.cs, g.cb, g.kernel, g.kernel, dtype=parts.dtype, device=parts.device)
+    block = min(32, wide(g.cs))
+    at_once = 4 if g.cb > 8 else 32  # where programs are few, each has more in flight
+    tiles.gradient[(g.cb * triton.cdiv(g.cs, block), members)](  # type: ignore[index]
+        parts, out, count, g.cb, g.cs, g.kernel**2, at_once, wide(g.kernel**2), block, num_warps=4 if g.cb > 8 else 8
     )  # fmt: skip
     return out
 

@@ -146,25 +146,23 @@ def _(small, weight, bias, mask, head, head_bias, geometry, last, relu, precise)
     return out, _room(out, relu and folds(small, g, after)), folded
 
 
+def _laid(members: int, x: Tensor, g: Geometry) -> Tensor:
+    """Room for the gradient of the weights."""
+    return x.new_empty(members, g.cs, g.cb, g.kernel, g.kernel, dtype=_precise(x))
+
+
 @torch.library.custom_op("untwine::weight", mutates_args=())
 def weight(small: Tensor, big: Tensor, geometry: list[int]) -> Tensor:
-    """The gradient of the weights, in parts that are to be added."""
+    """The gradient of the weights: `[members, cs, cb, k, k]`."""
     g = Geometry(*geometry)
     with torch.cuda.device_of(small):
-        if serves(small, g, "weight"):
-            return _cuda().weight(small, big, g)
-        return _kernels(small).weight(small, big, g)
+        made = _cuda() if serves(small, g, "weight") else _kernels(small)
+        return _kernels(small).gradient(made.weight(small, big, g), g)
 
 
 @weight.register_fake
 def _(small, big, geometry):
-    g = Geometry(*geometry)
-    if serves(small, g, "weight"):
-        parts = _cuda().parts(small.shape[0], small.shape[1], g, small.device.index or 0)
-    else:
-        parts = _kernels(small).parts(small.shape, small.element_size(), g)
-    kind = _precise(small)
-    return small.new_empty(parts, small.shape[0], g.kernel**2 * g.cb, g.cs, dtype=kind)
+    return _laid(small.shape[0], small, Geometry(*geometry))
 
 
 def joined(count: int, tensors: Sequence[Any], places: Sequence[Any]) -> list[Any]:
@@ -178,22 +176,21 @@ def joined(count: int, tensors: Sequence[Any], places: Sequence[Any]) -> list[An
     return found
 
 
-def _mapped(operator: Any, place: int = 0) -> None:
-    """Teach an operator vmap: the members of a map are members. `place` is where they are in what it gives."""
+def _mapped(operator: Any) -> None:
+    """Teach an operator vmap: the members of a map are members."""
 
     def rule(info: Any, in_dims: tuple[Any, ...], *given: Any) -> tuple[Any, Any]:
         whole = joined(info.batch_size, given, in_dims)
         found = operator(*(one.contiguous() if isinstance(one, Tensor) else one for one in whole))
         if isinstance(found, Tensor):
-            return found.unflatten(place, (info.batch_size, -1)), place
-        return tuple(one.unflatten(place, (info.batch_size, -1)) for one in found), (place,) * len(found)
+            return found.unflatten(0, (info.batch_size, -1)), 0
+        return tuple(one.unflatten(0, (info.batch_size, -1)) for one in found), (0,) * len(found)
 
     operator.register_vmap(rule)
 
 
-for _operator in (down, up, up_fold):
+for _operator in (down, up, up_fold, weight):
     _mapped(_operator)
-_mapped(weight, 1)
 
 
 @torch.library.custom_op("untwine::tail", mutates_args=())
@@ -210,26 +207,25 @@ def tail(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The output t of the last two layers, and the gradients of the sum of u |t|^p.
 
-    These are of the input, and, in parts, of the weights of both layers. On a GPU the weights come laid out.
+    These are of the input, and of the weights of both layers. On a GPU the weights come laid out.
     """
-    g = Geometry(*geometry)
-    if not small.is_cuda:
-        return reference.tail(small, weight, head, mask, before, u, g, Geometry(*last), p)
+    g, after = Geometry(*geometry), Geometry(*last)
     with torch.cuda.device_of(small):
-        return _cuda().tail(small, weight, head, mask, before, u, g, p)
+        if small.is_cuda:
+            t, slope, parts, heads = _cuda().tail(small, weight, head, mask, before, u, g, p)
+        else:
+            t, slope, parts, heads = reference.tail(small, weight, head, mask, before, u, g, after, p)
+        kernels = _kernels(small)
+        return t, slope, kernels.gradient(parts, g), kernels.gradient(heads, after)
 
 
 @tail.register_fake
 def _(small, weight, head, mask, before, u, geometry, last, p):
     g, after = Geometry(*geometry), Geometry(*last)
     members, images = small.shape[:2]
-    parts, heads = 1, 1
-    if small.is_cuda:
-        parts, heads = _cuda().tail_parts(members, images, small.device.index or 0)
-    kind = _precise(small)
     return (
         small.new_empty(members, images, after.hb, after.wb, after.cb),
         small.new_empty(small.shape),
-        small.new_empty(parts, members, g.kernel**2 * g.cb, g.cs, dtype=kind),
-        small.new_empty(heads, members, after.kernel**2 * after.cb, after.cs, dtype=kind),
+        _laid(members, small, g),
+        _laid(members, small, after),
     )

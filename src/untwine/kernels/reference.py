@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -58,14 +56,15 @@ def up(
     return whole, taps
 
 
-def parts(shape: Sequence[int], size: int, g: Geometry) -> int:
-    return 1
-
-
 def weight(small: Tensor, big: Tensor, g: Geometry) -> Tensor:
     patches = _patches(big, g)
     kind = torch.promote_types(small.dtype, torch.float32)
     return torch.einsum("snijk,snijc->skc", patches.to(kind), small.to(kind))[None]
+
+
+def gradient(parts: Tensor, g: Geometry) -> Tensor:
+    whole = parts.sum(0).unflatten(1, (g.kernel, g.kernel, g.cb))
+    return whole.permute(0, 4, 3, 1, 2).contiguous()
 
 
 def fold(taps: Tensor, bias: Tensor | None, g: Geometry, precise: bool) -> Tensor:

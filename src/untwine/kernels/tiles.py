@@ -170,6 +170,27 @@ def weight(
 
 @no_type_check
 @triton.jit
+def gradient(
+    parts, out, count, CB: tl.constexpr, CS: tl.constexpr, KK: tl.constexpr,
+    AT_ONCE: tl.constexpr, TAPS: tl.constexpr, BN: tl.constexpr,
+):  # fmt: skip
+    """What `weight` gave, added up: `[members, CS, CB, KK]`, which is the layout of the weights."""
+    member, members = tl.program_id(1).to(tl.int64), tl.num_programs(1)
+    c, columns = tl.program_id(0) % CB, tl.program_id(0) // CB * BN + tl.arange(0, BN)
+    part, tap = tl.arange(0, AT_ONCE), tl.arange(0, TAPS)
+    there = (tap < KK)[:, None] & (columns < CS)[None, :]
+    place = ((member * KK + tap) * CB + c)[:, None] * CS + columns[None, :]
+    acc = tl.zeros((AT_ONCE, TAPS, BN), tl.float32)
+    for start in range(0, count, AT_ONCE):
+        at = (start + part).to(tl.int64) * members * (KK * CB * CS)
+        known = ((start + part) < count)[:, None, None] & there[None]
+        acc += tl.load(parts + at[:, None, None] + place[None], mask=known, other=0.0)
+    to = ((member * CS + columns) * CB + c)[None, :] * KK + tap[:, None]
+    tl.store(out + to, tl.sum(acc, 0), mask=there)
+
+
+@no_type_check
+@triton.jit
 def fold(
     taps, bias, out, images,
     HB: tl.constexpr, WB: tl.constexpr, CB: tl.constexpr, HS: tl.constexpr, WS: tl.constexpr, WIDE: tl.constexpr,

@@ -122,19 +122,16 @@ class Stage(nn.Module):
     def norm(self, masks: Sequence[Tensor], tangents: Tensor, u: Tensor, p: int) -> Tensor | None:
         """The sum of u |t|^p over tangents t behind the stage, `u` being `[batch, ...]`; None where `push` must do."""
         from untwine.kernels import operators
-        from untwine.kernels.chain import Chain, Plan, Tail
+        from untwine.kernels.chain import Norm
 
         plan, half = self._plan(tangents.shape[3:], True), len(masks) // 2
-        x, first, (link, last) = _inside(tangents.flatten(0, 1)), plan.links[:-2], plan.links[-2:]
         if not plan.folds or half < 2 or len(plan.links) != half + 1:
             return None
-        values, bits, weights = masks[:half], masks[half:], self._weights()
-        known = bits[-1].shape[-1] > 0 and bits[-2].shape[-1] > 0
-        if not operators.has_tail(x, link.geometry, last.geometry, known):
+        x, (before, last) = _inside(tangents.flatten(0, 1)), (link.geometry for link in plan.links[-2:])
+        known = all(bits.shape[-1] > 0 for bits in masks[-2:])
+        if not operators.has_tail(x, before, last, known):
             return None
-        x = Chain.apply(Plan(first, True, True), x, *weights[:-2], *values[:-1], *bits[:-1])[0]  # type: ignore[no-untyped-call]
-        pairs = values[-1], bits[-1], values[-2], bits[-2]
-        return Tail.apply((link, last), p, x, *weights[-2:], *pairs, u[None, :, 0])[0][0]  # type: ignore[no-untyped-call]
+        return Norm.apply(plan.links, p, x, *self._weights(), *masks, u[None, :, 0])[0][0]  # type: ignore[no-untyped-call]
 
     def push(self, masks: Sequence[Tensor], tangents: Tensor) -> Tensor:
         """Tangents `[columns, batch, ...]` behind the stage."""
