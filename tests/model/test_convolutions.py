@@ -4,10 +4,11 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
 
 import untwine as uw
-from untwine.model.convolutions import Stage, fast, is_fast, stages
+from untwine.model.convolutions import Dense, Stage, fast, is_fast, stages
 from untwine.model.info import Info
 from untwine.model.jacobian import flatten, trace
 from untwine.model.layers import Conv2d, ConvTranspose2d, Linear
@@ -62,8 +63,39 @@ def test_what_is_joined(name: str) -> None:
     with fast():
         found = stages(layers)
     assert [len(one.layers) if isinstance(one, Stage) else 0 for one in found] == expected
-    opened = [inner for one in found for inner in (one.layers if isinstance(one, Stage) else [one])]
+    own = [one.layers if isinstance(one, Stage) else [one.layer if isinstance(one, Dense) else one] for one in found]
+    opened = [inner for some in own for inner in some]
     assert all(a is b for a, b in zip(opened, layers, strict=True))
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_dense_layers_of_a_pack(bias: bool) -> None:
+    """Values, tangents and gradients are those of torch's own layer."""
+    layers = [nn.Linear(5, 3, bias=bias).double() for _ in range(2)]
+    state = {k: torch.stack([layer.state_dict()[k] for layer in layers]) for k in layers[0].state_dict()}
+    x, tangents = torch.randn(2, 4, 5, dtype=torch.float64), torch.randn(2, 6, 4, 5, dtype=torch.float64)
+
+    class Both(nn.Module):
+        def __init__(self, layer: nn.Linear):
+            super().__init__()
+            self.layer, self.dense = layer, Dense(layer)
+
+        def forward(self, x: Tensor, tangents: Tensor) -> Tensor:
+            return self.dense(x).square().sum() + self.dense.push((), tangents).abs().sum()
+
+    names = {f"layer.{key}": value.requires_grad_() for key, value in state.items()}
+    both = Both(nn.Linear(5, 3, bias=bias).double())
+    inputs = x.requires_grad_(), tangents.requires_grad_()
+    found = vmap(lambda state, *given: functional_call(both, state, given))(names, *inputs)
+    slopes = torch.autograd.grad(found.sum(), (*names.values(), *inputs))
+    right, params = [], [dict(layer.named_parameters()) for layer in layers]
+    for layer, a, b in zip(layers, *inputs, strict=True):
+        right.append(layer(a).square().sum() + (b @ layer.weight.T).abs().sum())
+    torch.testing.assert_close(found, torch.stack(right))
+    own = torch.autograd.grad(sum(right), [p for one in params for p in one.values()] + list(inputs))
+    per = [torch.stack([own[i], own[len(params[0]) + i]]) for i in range(len(params[0]))]
+    for a, b in zip(slopes, [*per, *own[-2:]], strict=True):
+        torch.testing.assert_close(a, b)
 
 
 @pytest.mark.parametrize("name", STAY)

@@ -225,10 +225,10 @@ class Norm(torch.autograd.Function):
             return (None,) * (2 + count)
         x, *tensors = ctx.saved_tensors[:count]
         powers, back, *slopes = ctx.saved_tensors[count:]
-        weights, masks, _ = _parted(links, tensors)
+        weights, masks = _parted(links, tensors)[:2]
         first, slopes, outputs = Plan(links[:-2], True), slopes[:2], slopes[2:]
         none = [False] * len(first.links)
-        pulled, more, _ = first.pulled(back, [x, *outputs], weights, masks, none, ctx.needs_input_grad[2])
+        pulled, more = first.pulled(back, [x, *outputs], weights, masks, none, ctx.needs_input_grad[2])[:2]
 
         def scaled(one: Tensor | None) -> Tensor | None:
             return None if one is None else (one * g.reshape(-1, *[1] * (one.ndim - 1))).to(one.dtype)

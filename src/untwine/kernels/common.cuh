@@ -152,8 +152,8 @@ template <int CHUNKS, int STEP> DEV void big_in(u32 to, const u16* from, int ima
     }
 }
 
-// The small image around TI rows of the positions of `up`, with a border of one.
-constexpr int SR = TI + 2, SC = (G2W + 2 > WS + 1 ? G2W + 2 : WS + 1);
+// The small image around TI rows of the positions of `up`, with a border of one, which rows share.
+constexpr int SR = TI + 2, SC = (G2W + 1 > WS + 1 ? G2W + 1 : WS + 1), SMALL = ((IM * SR * SC + 1) * (CS * 2) + 127) / 128 * 128;
 template <int CHUNKS, int STEP> DEV void small_in(u32 to, const u16* from, int image, int images, int i0) {
     Loader<SR, WS, WS, CHUNKS, STEP> loader;
     for (int im = 0; im < IM; im++) {

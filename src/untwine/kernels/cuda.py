@@ -15,15 +15,14 @@ from untwine.kernels.nvrtc import Wide, kernel
 
 def cut(g: Geometry, what: str, device: int) -> Cut | None:
     """How a device cuts a layer; None where the kernels do not serve."""
-    _, most = _device(device)
-    return cuts.cut(g, what, most if what == "tail" else min(most, cuts.ROOM))
+    return cuts.cut(g, what, _device(device)[1])
 
 
 @functools.cache
 def _device(device: int) -> tuple[int, int]:
     """Multiprocessors, and bytes of shared memory that a block can have."""
     found = torch.cuda.get_device_properties(device)
-    usual = 232_448 if found.major == 9 else 101_376  # where torch does not tell
+    usual = cuts.LARGEST if found.major == 9 else 101_376  # where torch does not tell
     return found.multi_processor_count, getattr(found, "shared_memory_per_block_optin", usual)
 
 
@@ -87,14 +86,13 @@ def up(
 
 
 def weight(small: Tensor, big: Tensor, g: Geometry) -> Tensor:
-    """The gradient of the weights, in parts: one for each block, or, of one channel, for each of its warps."""
+    """The gradient of the weights, in parts, one for each block."""
     device = small.device.index or 0
     made = _made(g, "weight", device)
     small, big = whole(small), whole(big)
     members, images = small.shape[:2]
     blocks = _blocks(made, members, images, device)
-    parts = blocks * (made.threads // 32 if g.cb == 1 else 1)
-    out = torch.empty(parts, members, 16 * g.cb, g.cs, dtype=torch.float32, device=small.device)
+    out = torch.empty(blocks, members, 16 * g.cb, g.cs, dtype=torch.float32, device=small.device)
     kernel(made.kernel, _macros(g, made), made.shared, device)(
         (blocks, members), made.threads, small, big, out, Wide(small.stride(0)), Wide(big.stride(0)), images,
     )  # fmt: skip

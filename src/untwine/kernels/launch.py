@@ -100,11 +100,10 @@ def weight(small: Tensor, big: Tensor, g: Geometry) -> Tensor:
 def gradient(parts: Tensor, g: Geometry) -> Tensor:
     count, members = parts.shape[:2]
     out = torch.empty(members, g.cs, g.cb, g.kernel, g.kernel, dtype=parts.dtype, device=parts.device)
-    block = min(32, wide(g.cs))
-    at_once = 4 if g.cb > 8 else 32  # where programs are few, each has more in flight
-    tiles.gradient[(g.cb * triton.cdiv(g.cs, block), members)](  # type: ignore[index]
-        parts, out, count, g.cb, g.cs, g.kernel**2, at_once, wide(g.kernel**2), block, num_warps=4 if g.cb > 8 else 8
-    )  # fmt: skip
+    block, many = min(32, wide(g.cs)), g.kernel**2
+    at_once, taps = (4, wide(many)) if g.cb > 8 else (64, 1)  # of few channels all parts at once, to be many programs
+    grid = (g.cb * triton.cdiv(many, taps) * triton.cdiv(g.cs, block), members)
+    tiles.gradient[grid](parts, out, count, g.cb, g.cs, many, at_once, taps, block)  # type: ignore[index]
     return out
 
 

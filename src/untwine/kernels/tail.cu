@@ -4,7 +4,7 @@
 // what lies between the two layers never leaves the multiprocessor. The small image has 16 x 16 x 32 numbers.
 
 constexpr int WARPS = THREADS / 32, MT = 16 / WARPS, TW = 16 / WARPS;  // tiles of positions, and taps, of a warp
-constexpr int TILE = SR * SC * 64, MID = 1024 * 64, TAPS = 1024 * 36, BIG = BR * 2 * BC * 64;
+constexpr int TILE = SMALL, MID = 1024 * 64, TAPS = 1024 * 36, BIG = BR * 2 * BC * 64;
 constexpr int WORDS = 9, LINE = 68, LINED = (66 * LINE * 2 + 127) / 128 * 128;
 constexpr int REGION = MID + TAPS > BIG ? MID + TAPS : BIG;
 constexpr int GIVEN = 16384 + 4096 + 1024;  // of each image: u, and the masks of the middle and of the small one

@@ -176,8 +176,9 @@ def gradient(
 ):  # fmt: skip
     """What `weight` gave, added up: `[members, CS, CB, KK]`, which is the layout of the weights."""
     member, members = tl.program_id(1).to(tl.int64), tl.num_programs(1)
-    c, columns = tl.program_id(0) % CB, tl.program_id(0) // CB * BN + tl.arange(0, BN)
-    part, tap = tl.arange(0, AT_ONCE), tl.arange(0, TAPS)
+    c, tile = tl.program_id(0) % CB, tl.program_id(0) // CB
+    part, tap = tl.arange(0, AT_ONCE), tile % ((KK + TAPS - 1) // TAPS) * TAPS + tl.arange(0, TAPS)
+    columns = tile // ((KK + TAPS - 1) // TAPS) * BN + tl.arange(0, BN)
     there = (tap < KK)[:, None] & (columns < CS)[None, :]
     place = ((member * KK + tap) * CB + c)[:, None] * CS + columns[None, :]
     acc = tl.zeros((AT_ONCE, TAPS, BN), tl.float32)

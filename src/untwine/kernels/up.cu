@@ -2,7 +2,7 @@
 // makes of it.
 
 constexpr int WARPS = THREADS / 32, P = IM * TI * G2W, TILES = (P + 15) / 16, MT = (TILES + WARPS - 1) / WARPS;
-constexpr int NT = CB / 8, CH = CS / 8, WCH = CB / 8, BANDS = (G2H + TI - 1) / TI, TILE = IM * SR * SC * (CS * 2);
+constexpr int NT = CB / 8, CH = CS / 8, WCH = CB / 8, BANDS = (G2H + TI - 1) / TI, TILE = SMALL;
 constexpr int WORDS = 9;  // that a pixel's 16 taps take: 8, and one to spread the banks
 
 extern "C" __global__ void __launch_bounds__(THREADS) up(

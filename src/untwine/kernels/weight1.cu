@@ -46,9 +46,17 @@ extern "C" __global__ void __launch_bounds__(128) weight1(
             }
         }
     }
-    out += (((i64)blockIdx.x * WARPS + warp) * gridDim.y + member) * (16 * CS);  // every warp has a part of its own
+    float* sums = (float*)shared;
+    __syncthreads();
     for (int m = 0; m < MT; m++)
         for (int n = 0; n < 2; n++)
             for (int e = 0; e < 4; e++)
-                out[(n * 8 + (lane & 3) * 2 + (e & 1)) * CS + m * 16 + (lane >> 2) + 8 * (e >> 1)] = c[m][n][e];
+                sums[(warp * 16 + n * 8 + (lane & 3) * 2 + (e & 1)) * CS + m * 16 + (lane >> 2) + 8 * (e >> 1)] = c[m][n][e];
+    __syncthreads();
+    out += ((i64)blockIdx.x * gridDim.y + member) * (16 * CS);
+    for (int n = threadIdx.x; n < 16 * CS; n += blockDim.x) {
+        float sum = 0.f;
+        for (int w = 0; w < WARPS; w++) sum += sums[w * 16 * CS + n];
+        out[n] = sum;
+    }
 }

@@ -1,6 +1,7 @@
-"""Where convolutions run as kernels of a whole pack: layers in a row become one stage.
+"""Where layers run as kernels of a whole pack: convolutions in a row become one stage.
 
-`with fast():` makes `stages` join what the kernels can do; everything else stays an ordinary layer.
+`with fast():` makes `stages` join what the kernels can do, and has dense layers whose gradients lie as their weights
+do; everything else stays an ordinary layer.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -62,7 +63,11 @@ def stages(layers: Sequence[nn.Module]) -> list[nn.Module]:
             stop += 1 + (stop + 1 < len(layers) and type(layers[stop + 1]) is nn.ReLU)
             if type(layers[stop - 1]) is not nn.ReLU:
                 break  # without a ReLU in between there is no mask to share
-        found.append(Stage(layers[place:stop]) if stop > place else layers[place])
+        if stop > place:
+            found.append(Stage(layers[place:stop]))
+        else:
+            layer = layers[place]
+            found.append(Dense(layer) if isinstance(layer, nn.Linear) and rule(layer) is not None else layer)
         place = max(stop, place + 1)
     return found
 
@@ -139,7 +144,51 @@ class Stage(nn.Module):
         return found[0].permute(0, 3, 1, 2).unflatten(0, tangents.shape[:2])
 
 
+class Dense(nn.Module):
+    """A dense layer."""
+
+    def __init__(self, layer: nn.Linear):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: Tensor) -> Tensor:
+        made = _product(x, self.layer.weight)
+        return made if self.layer.bias is None else made + self.layer.bias.to(made.dtype)
+
+    def push(self, kept: Sequence[Tensor], tangents: Tensor) -> Tensor:
+        """Tangents `[columns, batch, ...]` behind the layer."""
+        return _product(tangents, self.layer.weight)
+
+
+class _Product(torch.autograd.Function):
+    """`x @ w.T`, with a gradient of w that is made as it lies: torch makes its transpose, which is then turned."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, w: Tensor) -> Tensor:
+        return x @ w.mT
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        (x, w), [g] = ctx.saved_tensors, gradients
+        return g @ w, g.flatten(0, -2).mT @ x.flatten(0, -2)
+
+
+def _product(x: Tensor, w: Tensor) -> Tensor:
+    kind = _precision(x)
+    return _Product.apply(x.to(kind), w.to(kind))
+
+
+def _precision(x: Tensor) -> torch.dtype:
+    """Of the pass."""
+    return torch.get_autocast_dtype(x.device.type) if torch.is_autocast_enabled(x.device.type) else x.dtype
+
+
 def _inside(x: Tensor) -> Tensor:
     """Images as the kernels want them: one member, channels last, in the precision of the pass."""
-    kind = torch.get_autocast_dtype(x.device.type) if torch.is_autocast_enabled(x.device.type) else x.dtype
-    return x.permute(0, 2, 3, 1)[None].to(kind).contiguous()
+    return x.permute(0, 2, 3, 1)[None].to(_precision(x)).contiguous()

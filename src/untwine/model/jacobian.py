@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from untwine.errors import UntwineError
 from untwine.kernels.geometry import added
-from untwine.model.convolutions import Stage, is_fast, stages
+from untwine.model.convolutions import Dense, Stage, is_fast, stages
 from untwine.model.layers import rule, slope
 
 # Tangents of one chunk may take this many bytes before the chunk is recomputed in the backward pass.
@@ -91,7 +91,7 @@ def _push(
     if not is_fast():  # tangents keep their own precision (float32) even where the pass itself ran in bfloat16
         values = [value.to(tangents.dtype) for value in values]
     for layer, x, y, masks in zip(layers, values[:-1], values[1:], kept, strict=True):
-        if isinstance(layer, Stage):
+        if isinstance(layer, Stage | Dense):
             tangents = layer.push(masks, tangents)
             continue
         known = rule(layer)
