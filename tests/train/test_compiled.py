@@ -169,11 +169,11 @@ import sys, torch
 sys.path.insert(0, sys.argv[1])
 from test_compiled import tiny, trained
 import untwine as uw
-run = tiny(uw.methods.beta_vae(beta=1.0, likelihood="squared_error"), precision="bfloat16", seeds=[0, 1], steps=3)
-(plain, _), (fast, _) = trained(run, None), trained(run, "trace")
-full, _ = trained(run.replace(precision="float32"), None)
-torch.testing.assert_close(fast.state.parameters, plain.state.parameters, rtol=1e-5, atol=1e-6)
-assert not torch.equal(fast.state.parameters, full.state.parameters)
+run = tiny(uw.methods.beta_vae(beta=1.0, likelihood="squared_error"), precision="bfloat16", seeds=[0, 1], steps=1)
+(plain, _), (fast, _), (full, _) = trained(run, None), trained(run, "trace"), trained(run.replace(precision="float32"), None)
+plain, fast, full = (one.state.optimiser["first"] for one in (plain, fast, full))  # in proportion to the gradients
+assert ((fast - plain).norm(dim=1) < 5e-3 * plain.norm(dim=1)).all()
+assert not torch.equal(fast, full)
 """
 
 

@@ -88,9 +88,9 @@ def up(
 def weight(small: Tensor, big: Tensor, g: Geometry) -> Tensor:
     """The gradient of the weights, in parts, one for each block."""
     device = small.device.index or 0
-    made = _made(g, "weight", device)
     small, big = whole(small), whole(big)
     members, images = small.shape[:2]
+    made = _made(g, "weight", device).balanced(members, images, _device(device)[0])
     blocks = _blocks(made, members, images, device)
     out = torch.empty(blocks, members, 16 * g.cb, g.cs, dtype=torch.float32, device=small.device)
     kernel(made.kernel, _macros(g, made), made.shared, device)(

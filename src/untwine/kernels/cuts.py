@@ -27,18 +27,20 @@ class Cut:
     shared: int
     stages: int = 1
     resident: int = 2  # blocks that a multiprocessor is given
-    least: int = 1  # tiles of all members that it takes to be worth it
-
-    def pays(self, members: int, images: int) -> bool:
-        return members * self._tiles(images) >= self.least
-
-    def _tiles(self, images: int) -> int:
-        """Of a member."""
-        return -(-images // self.many) * self.bands
 
     def blocks(self, members: int, images: int, processors: int) -> int:
         """Blocks for each member, so that all of them run at once."""
-        return min(self._tiles(images), max(1, self.resident * processors // members))
+        return min(-(-images // self.many) * self.bands, max(1, self.resident * processors // members))
+
+    def balanced(self, members: int, images: int, processors: int) -> Cut:
+        """With smaller tiles where these keep the blocks busy to the end."""
+
+        def length(many: int) -> int:
+            """Of the longest block; a tile takes the time of one image more than it has."""
+            blocks = replace(self, many=many).blocks(members, images, processors)
+            return -(-(-(-images // many) * self.bands) // blocks) * (many + 1)
+
+        return replace(self, many=min((self.many >> by for by in range(self.many.bit_length())), key=length))
 
 
 @functools.cache
@@ -79,14 +81,11 @@ def _down(g: Geometry, most: int) -> Cut | None:
 
 def _up(g: Geometry, most: int) -> Cut | None:
     weights, broad = 32 * g.cs * g.cb, _half(g.wb)
-    alone = weights > ROOM  # then a multiprocessor has one block
-    room, positions = (most, 256) if alone else (min(ROOM, most), 256 if g.cb == 32 else 128)
+    room, positions = min(ROOM, most), 256 if g.cb == g.cs == 32 else 128
     tile = _tile(_half(g.hb), broad, positions, lambda many, high: _small(g, many, high) + weights <= room)
     if tile is None:
         return None
-    resident, least = (1, 96) if alone else (2, 1)  # Triton has less at a time
-    made = Cut("up", *tile, _threads(tile, broad), weights, resident=resident, least=least)
-    return _staged(made, _small(g, *tile[:2]), room)
+    return _staged(Cut("up", *tile, _threads(tile, broad), weights), _small(g, *tile[:2]), room)
 
 
 def _fold(g: Geometry, most: int) -> Cut | None:

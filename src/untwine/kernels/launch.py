@@ -15,7 +15,7 @@ from untwine.kernels.geometry import Geometry, apart, whole, wide
 DOWN = {2: (64, 4, 3, 128), 4: (64, 4, 2, 64)}
 UP = {2: (64, 4, 1, 128, 4), 4: (64, 4, 1, 64, 4)}
 WEIGHT = {2: (64, 4, 3, 4096), 4: (32, 4, 2, 4096)}
-PROGRAMS = 528  # that a sum over positions is split into, about
+PROGRAMS = 528  # that keep a GPU busy: what a sum over positions is split into, about
 EXACT = "tf32x3"  # products of float32 numbers: three of the tensor cores' own, nearly as exact as float32
 
 
@@ -55,9 +55,9 @@ def up(
     out = small.new_empty(members, images, g.hb, g.wb, g.cb)
     taps = small.new_empty((0,) if head is None else (members, images, g.hb, g.wb, head.shape[-1]))
     rows, warps, stages, most, phases = UP[small.element_size()]
-    phases = math.gcd(phases, g.stride**2)  # each program does as many
-    positions = images * -(-g.hb // g.stride) * -(-g.wb // g.stride)
-    grid = (triton.cdiv(positions, rows) * (g.stride**2 // phases), members)
+    tiled = triton.cdiv(images * -(-g.hb // g.stride) * -(-g.wb // g.stride), rows)
+    phases = math.gcd(phases if tiled * members >= PROGRAMS else 1, g.stride**2)  # each program does as many
+    grid = (tiled * (g.stride**2 // phases), members)
     tiles.up[grid](  # type: ignore[index]
         small, weight, weight if bias is None else bias, small if mask is None else mask,
         small if head is None else head, out, taps,
