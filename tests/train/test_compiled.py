@@ -170,7 +170,8 @@ sys.path.insert(0, sys.argv[1])
 from test_compiled import tiny, trained
 import untwine as uw
 run = tiny(uw.methods.beta_vae(beta=1.0, likelihood="squared_error"), precision="bfloat16", seeds=[0, 1], steps=1)
-(plain, _), (fast, _), (full, _) = trained(run, None), trained(run, "trace"), trained(run.replace(precision="float32"), None)
+(plain, _), (fast, _) = trained(run, None), trained(run, "trace")
+full, _ = trained(run.replace(precision="float32"), None)
 plain, fast, full = (one.state.optimiser["first"] for one in (plain, fast, full))  # in proportion to the gradients
 assert ((fast - plain).norm(dim=1) < 5e-3 * plain.norm(dim=1)).all()
 assert not torch.equal(fast, full)
