@@ -27,6 +27,7 @@ VARIANTS: dict[str, Callable[[], Any]] = {
     "jl1_vae k=2": lambda: jl1_vae(anneal=0, columns=2),
     "jl1_vae k=3": lambda: jl1_vae(anneal=0, columns=3),
     "jl1_vae k=1 quarter": lambda: jl1_vae(anneal=0, columns=1, images=0.25),
+    "jl1_vae k=1 eighth": lambda: jl1_vae(anneal=0, columns=1, images=0.125),
 }
 
 
@@ -50,7 +51,8 @@ def run(
     so that a busy machine slows all of them alike; each number is the median of `steps` turns, and the ratio is to
     beta_vae at the same pack size. On a GPU many steps are timed as one block, the median of three such: of all
     variants by path and precision, of packs of several sizes, of several numbers of latents, and of a whole training
-    run; and the time that encoding takes.
+    run; and the time that encoding takes. Benchmarks that run side by side, with files of their own, compile at the
+    same time and measure in turn.
 
     Args:
         pack_sizes: How many seeds train at once. By default 1, 4 and 10; on a GPU 1, 2, 5, 10, 20 and 50.

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -162,14 +165,11 @@ class Bench:
             trainer.compile()
         compiled = self._now() - start
         walk = trainer.steps()
-        self._seconds(walk, WARM)
-        each = self._seconds(walk, 5) / 5
-        if long:
-            count, taken = LONG, self._seconds(walk, LONG)
-            middle = taken / LONG
-        else:
-            count = max(5, min(self.steps, int(BLOCK_SECONDS / each)))
-            middle = statistics.median(self._seconds(walk, count) for _ in range(REPEATS)) / count
+        with alone(self.device):
+            self._seconds(walk, WARM)
+            each = self._seconds(walk, 5) / 5
+            count = LONG if long else max(5, min(self.steps, int(BLOCK_SECONDS / each)))
+            middle = statistics.median(self._seconds(walk, count) for _ in range(1 if long else REPEATS)) / count
         minutes = {"minutes_for_300000_steps": (compiled + PUBLISHED * middle) / 60} if long else {}
         speed = {"ms_per_seed_and_step": 1e3 * middle / case.pack, "steps": count, "compile_seconds": compiled}
         return speed | minutes | {"diverged": int((trainer.state.died >= 0).sum())}
@@ -188,12 +188,13 @@ class Bench:
         ensemble.kernels = case.path == "fast"
         encoder = Encoder(ensemble.encode, self.dataset)
         error = abs(encoder(few) - plain).max() / abs(plain).max()
-        encoder(states[: len(states) // 10])
         found = []
-        for _ in range(REPEATS):
-            start = self._now()
-            encoder(states)
-            found.append(self._now() - start)
+        with alone(self.device):
+            encoder(states[: len(states) // 10])
+            for _ in range(REPEATS):
+                start = self._now()
+                encoder(states)
+                found.append(self._now() - start)
         return {"states": len(states), "seconds": statistics.median(found), "deviation": float(error)}
 
     def _seconds(self, walk: Iterator[Any], count: int) -> float:
@@ -207,6 +208,19 @@ class Bench:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
         return time.perf_counter()
+
+
+@contextlib.contextmanager
+def alone(device: torch.device) -> Iterator[None]:
+    """Nobody else measures on this device meanwhile."""
+    try:
+        import fcntl
+    except ImportError:  # not on Windows
+        yield
+        return
+    with (Path(tempfile.gettempdir()) / f"untwine-bench-{device.type}-{device.index or 0}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _ratios(rows: list[Row]) -> None:
