@@ -164,6 +164,39 @@ def test_compiled_by_inductor() -> None:
         assert_equal(run, "inductor")
 
 
+TWICE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import torch, torch._inductor.graph as graph
+import untwine as uw
+from untwine.train.batches import Table
+from untwine.train.trainer import Trainer
+made, codegen = [], graph.GraphLowering.codegen
+def caught(self):
+    made.append(codegen(self)[0].value.partition("\\n")[2])  # the first line has a running number
+    raise InterruptedError
+graph.GraphLowering.codegen = caught
+torch._inductor.config.cpp.vec_isa_ok = False  # else they are tried out at length
+dots, network = uw.datasets.three_dots(size=16, positions=16, examples=8), uw.networks.conv(channels=(4, 8), hidden=8)
+run, device = uw.Run(method="beta_vae", dataset=dots, network=network, batch_size=4), torch.device("cpu")
+for _ in range(2):
+    trainer = Trainer(run.members(), run, Table(run.make_dataset(), device), device, "vmap")
+    try:
+        trainer.compile("inductor")
+    except Exception:
+        pass
+assert len(made) == 2 and "untwine.weight" in made[0] and made[0] == made[1]
+"""
+
+
+def test_compiling_again_gives_the_same() -> None:
+    """Else a run that goes on in another process would differ in its last bits: Inductor knows an operator by then."""
+    command = [sys.executable, "-c", TWICE, str(Path(__file__).parent)]
+    environment = {**os.environ, "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 BFLOAT16 = """
 import sys, torch
 sys.path.insert(0, sys.argv[1])

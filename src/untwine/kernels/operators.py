@@ -229,3 +229,6 @@ def _(small, weight, head, mask, before, u, geometry, last, p):
         _laid(members, small, g),
         _laid(members, small, after),
     )
+
+
+OPERATORS = (down, up, up_fold, weight, tail)

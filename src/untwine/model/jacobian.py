@@ -272,7 +272,7 @@ def _tangent_dtype(z: Tensor) -> torch.dtype:
 
 def choose(uniforms: Float[Tensor, "batch latent"], k: int) -> Int[Tensor, "batch {k}"]:
     """k of d columns without replacement for each point, each subset equally likely."""
-    return uniforms.argsort(-1)[:, :k]
+    return uniforms.argmin(-1, keepdim=True) if k == 1 else uniforms.topk(k, largest=False).indices
 
 
 def finite_differences(

@@ -9,6 +9,7 @@ traced by `make_fx` and compiled by Inductor; the plain path remains what it is 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
 import warnings
@@ -228,10 +229,17 @@ class CompiledStep:
 
 
 def _traced(function: Callable[..., Any], tensors: list[Tensor]) -> torch.fx.GraphModule:
-    """The operations of a function, below autograd and vmap, without doing any of them."""
+    """The operations of a function, below autograd and vmap, without doing any of them; the same ones once.
+
+    Those are found where nothing is changed in place before the end: weights are laid out for values and for tangents.
+    """
+    from torch._functorch.compile_utils import fx_graph_cse
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    return make_fx(function, tracing_mode="fake", _allow_non_fake_inputs=True)(*tensors)
+    made: Any = function
+    for step in (lambda f: f, functools.partial(torch.func.functionalize, remove="mutations")):
+        made = make_fx(step(made), tracing_mode="fake", _allow_non_fake_inputs=True)(*tensors)
+    return torch.fx.GraphModule(made, fx_graph_cse(made.graph))
 
 
 def _inductor(traced: torch.fx.GraphModule, tensors: list[Tensor]) -> Callable[..., Any]:
@@ -239,8 +247,20 @@ def _inductor(traced: torch.fx.GraphModule, tensors: list[Tensor]) -> Callable[.
 
     known = set(inductor.list_options())
     compiler: Any = inductor.compile
+    _announced()
     with torch.no_grad():
         return compiler(traced, tensors, options={key: OPTIONS[key] for key in OPTIONS if key in known})
+
+
+def _announced() -> None:
+    """Tell Inductor of our operators: those that it meets for the first time it compiles otherwise than later on."""
+    from torch._inductor import lowering
+
+    from untwine.kernels import operators
+
+    for one in operators.OPERATORS:
+        if one._opoverload not in lowering.lowerings:
+            lowering.make_fallback(one._opoverload, lowering.constrain_to_fake_tensors, warn=False)
 
 
 @contextlib.contextmanager
