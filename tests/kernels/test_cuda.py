@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +17,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import untwine as uw
+from untwine.errors import UntwineError
 from untwine.kernels import cuda, cuts
 from untwine.kernels.chain import Link, Plan
 from untwine.kernels.geometry import Geometry
@@ -23,7 +26,6 @@ from untwine.model.info import Info
 from untwine.model.jacobian import flatten
 
 KERNELS = ("down", "up", "fold", "weight")
-LARGEST = 232_448  # bytes of shared memory that a block may have, on the largest GPUs
 NETWORKS: dict[str, tuple[uw.Network, int]] = {
     "rhodes64": (uw.networks.rhodes64(), 64),
     "rhodes64, same": (uw.networks.rhodes64(padding="same"), 64),
@@ -92,7 +94,8 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Launch]]:
         return lambda grid, threads, *_: found.append(Launch(name, dict(macros), shared, grid, threads))
 
     monkeypatch.setattr(cuda, "kernel", kernel)
-    monkeypatch.setattr(cuda, "_device", lambda device: (132, LARGEST))
+    monkeypatch.setattr(cuda, "_device", lambda device: (132, cuts.LARGEST))
+    monkeypatch.setattr(cuda, "_found", lambda: True)
     with FakeTensorMode():
         yield found
 
@@ -138,7 +141,7 @@ def assert_covered(g: Geometry, what: str, made: Launch) -> None:
     tiles = math.ceil(7 / images) * bands
     assert 1 <= made.grid[0] <= tiles and made.grid[1] == 3
     needed = bytes_needed(made.name, made.macros)
-    assert needed <= made.shared <= LARGEST and (what == "weight" or needed == made.shared)
+    assert needed <= made.shared <= cuts.LARGEST and (what == "weight" or needed == made.shared)
     if what == "fold":
         assert (images, bands) == (1, 1)
 
@@ -179,6 +182,22 @@ def test_tiles_of_whatever_is_served(launches: list[Launch]) -> None:
                 assert_covered(g, what, launches.pop())
                 served[what] += 1
     assert min(served.values()) > 10
+
+
+def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Said once; nothing is served then."""
+
+    def missing() -> None:
+        raise UntwineError("NVRTC was not found")
+
+    monkeypatch.setattr(cuda, "libraries", missing)
+    monkeypatch.setattr(cuda, "_found", functools.cache(cuda._found.__wrapped__))
+    monkeypatch.setattr(cuda, "_device", lambda device: (132, cuts.LARGEST))
+    with pytest.warns(UserWarning, match="NVRTC was not found; .* are left to Triton"):
+        assert cuda.cut(cuts.BEFORE, "up", 0) is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert cuda.cut(cuts.BEFORE, "tail", 0) is None
 
 
 @pytest.mark.parametrize(

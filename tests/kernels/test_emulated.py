@@ -27,7 +27,8 @@ LAYERS = {
 def emulated(monkeypatch: pytest.MonkeyPatch) -> None:
     """A GPU of one multiprocessor, so that blocks go on to further tiles."""
     monkeypatch.setattr(cuda, "kernel", emulator.kernel)
-    monkeypatch.setattr(cuda, "_device", lambda device: (1, 232_448))
+    monkeypatch.setattr(cuda, "_device", lambda device: (1, cuts.LARGEST))
+    monkeypatch.setattr(cuda, "_found", lambda: True)
 
 
 def serving(what: str) -> pytest.MarkDecorator:

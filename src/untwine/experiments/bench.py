@@ -49,7 +49,7 @@ def run(
 
     The whole step is timed: data, noise, forward, backward, optimiser. On a CPU variants take turns, step by step,
     so that a busy machine slows all of them alike; each number is the median of `steps` turns, and the ratio is to
-    beta_vae at the same pack size. On a GPU many steps are timed as one block, the median of three such: of all
+    beta_vae at the same pack size. On a GPU many steps are timed as one block, the median of seven such: of all
     variants by path and precision, of packs of several sizes, of several numbers of latents, and of a whole training
     run; and the time that encoding takes. Benchmarks that run side by side, with files of their own, compile at the
     same time and measure in turn.
@@ -78,8 +78,8 @@ def run(
     if made.type == "cuda":
         plan = bench_gpu.Plan(tables, variants, pack_sizes, latents, paths, precisions)
         return bench_gpu.run(plan, VARIANTS, made, about(made), out, steps or 256, batch_size, limit_minutes, missing)
-    if len(latents) > 1 or len(precisions) > 1 or "fast" in paths:
-        raise UntwineError("several numbers of latents or precisions, and the fast path, are for a GPU: --device cuda")
+    if len(latents) > 1 or len(precisions) > 1 or tuple(paths) not in ((), ("plain",)) or tables != bench_gpu.TABLES:
+        raise UntwineError("tables, paths, and several numbers of latents or precisions, are for a GPU: --device cuda")
     single = {"latents": (*latents, 10)[0], "precision": (*precisions, "float32")[0], "batch_size": batch_size}
     rows = by_turns(variants or tuple(VARIANTS), pack_sizes or (1, 4, 10), steps or 5, made, single)
     if out is not None:

@@ -34,7 +34,7 @@ PACK, WIDTH = 10, 10  # where nothing else is said: seeds, latents
 COMPARED = ("beta_vae", "jl1_vae exact", "jl1_vae k=1 quarter")  # where packs or latents vary
 PUBLISHED, LONG = 300_000, 20_000  # steps of rhodes2021's Figure 4, and how many of them are run
 STATES = 200_000  # 20 windows of 10,000
-REPEATS, WARM, BLOCK_SECONDS = 3, 20, 3.0
+REPEATS, WARM, BLOCK_SECONDS = 7, 20, 1.0  # short blocks, most of which nothing disturbs
 KEYS = ("table", "variant", "pack", "latents", "batch", "path", "precision", "batching")
 
 
@@ -212,7 +212,7 @@ class Bench:
 
 @contextlib.contextmanager
 def alone(device: torch.device) -> Iterator[None]:
-    """Nobody else measures on this device meanwhile."""
+    """No other benchmark works on this device meanwhile."""
     try:
         import fcntl
     except ImportError:  # not on Windows

@@ -13,7 +13,7 @@ from untwine.data.dataset import Dataset
 from untwine.data.dots import three_dots
 from untwine.errors import UntwineError, brief
 from untwine.experiments.bench import about
-from untwine.experiments.bench_gpu import free
+from untwine.experiments.bench_gpu import alone, free
 from untwine.experiments.course import Course
 from untwine.experiments.requests import Request, requests
 from untwine.experiments.rows import Row, Rows
@@ -64,7 +64,7 @@ def run(
     A variant is a method with whatever differs from its defaults: "jl1-vae columns=1 images=0.25 precision=bfloat16
     padding=same log_variance=0 anneal=60000 steps=160000". Several values of a number, "gamma=0.05,0.1", train side by
     side in one pack, a row for each. Every row is written as soon as it is known, and what the file has already is not
-    computed again.
+    computed again. Several of these commands on one GPU, with files of their own, compile at once and train in turn.
 
     Args:
         variants: What to train.
@@ -108,8 +108,10 @@ def run(
             free(made)
             where = None if keep is None else Path(keep) / spec.id
             try:
-                for row in Course(plan, spec, table, made, path, deadline, where).rows(wanted, score):
-                    rows.put(key | row)
+                course = Course(plan, spec, table, made, path, deadline, where)
+                with alone(made):
+                    for row in course.rows(wanted, score):
+                        rows.put(key | row)
             except Exception as error:  # out of memory, say: the others need not suffer
                 why = brief(error)
                 warnings.warn(f"{plan.names[0]} ({plan.precision}) failed: {why}", stacklevel=2)

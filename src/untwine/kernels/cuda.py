@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import functools
+import warnings
 
 import torch
 from torch import Tensor
 
+from untwine.errors import UntwineError
 from untwine.kernels import cuts
 from untwine.kernels.cuts import Cut
 from untwine.kernels.geometry import Geometry, apart, whole
-from untwine.kernels.nvrtc import Wide, kernel
+from untwine.kernels.nvrtc import Wide, kernel, libraries
 
 
 def cut(g: Geometry, what: str, device: int) -> Cut | None:
     """How a device cuts a layer; None where the kernels do not serve."""
-    return cuts.cut(g, what, _device(device)[1])
+    return cuts.cut(g, what, _device(device)[1]) if _found() else None
+
+
+@functools.cache
+def _found() -> bool:
+    """Whether there is a compiler; without one Triton has to do all."""
+    try:
+        libraries()
+    except UntwineError as error:
+        warnings.warn(f"{error}; kernels that it would make are left to Triton, which takes longer", stacklevel=2)
+        return False
+    return True
 
 
 @functools.cache

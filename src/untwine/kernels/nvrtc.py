@@ -15,7 +15,8 @@ from untwine.errors import UntwineError
 
 
 @functools.cache
-def _libraries() -> tuple[ctypes.CDLL, ctypes.CDLL]:
+def libraries() -> tuple[ctypes.CDLL, ctypes.CDLL]:
+    """NVRTC and the driver."""
     major = (torch.version.cuda or "0").partition(".")[0]
     for name in (f"libnvrtc.so.{major}", "libnvrtc.so"):
         try:
@@ -31,7 +32,7 @@ def _checked(result: int, what: str) -> None:
 
 
 def _compiled(source: bytes, options: Sequence[str]) -> bytes:
-    nvrtc, _ = _libraries()
+    nvrtc, _ = libraries()
     program = ctypes.c_void_p()
     _checked(nvrtc.nvrtcCreateProgram(ctypes.byref(program), source, b"untwine.cu", 0, None, None), "NVRTC")
     listed = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
@@ -57,7 +58,7 @@ class Kernel:
         major, minor = torch.cuda.get_device_capability(device)
         options = [f"--gpu-architecture=sm_{major}{minor}", "--std=c++17", "--use_fast_math"]
         binary = _compiled(source, [*options, *(f"-D{key}={value}" for key, value in macros.items())])
-        self.driver, self.shared, self.binary = _libraries()[1], shared, binary
+        self.driver, self.shared, self.binary = libraries()[1], shared, binary
         module, self.function = ctypes.c_void_p(), ctypes.c_void_p()
         _checked(self.driver.cuModuleLoadData(ctypes.byref(module), binary), "loading a kernel")
         _checked(
