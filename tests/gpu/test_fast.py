@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import untwine as uw
-from untwine.train import compiled
+from untwine.train import paths
 from untwine.train.batches import Table
 from untwine.train.devices import exact
 from untwine.train.pack import Pack, batches
@@ -208,5 +208,5 @@ def test_twice_and_going_on_are_bitwise_the_same(tmp_path: Path) -> None:
 
 
 def test_long_runs_take_it_by_themselves() -> None:
-    assert compiled.choose("auto", CUDA, "vmap", compiled.LONG) == "fast"
-    assert compiled.choose("auto", CUDA, "vmap", 100) == "plain"
+    assert paths.choose("auto", CUDA, "vmap", paths.LONG) == "fast"
+    assert paths.choose("auto", CUDA, "vmap", 100) == "plain"

@@ -19,7 +19,7 @@ from helpers import StopAt, losses, same, tiny
 
 import untwine as uw
 from untwine.train import batches as train_batches
-from untwine.train import compiled, folder
+from untwine.train import compiled, folder, paths
 from untwine.train.batches import Table
 from untwine.train.progress import Bar, Reporter, Several
 from untwine.train.trainer import Trainer
@@ -225,23 +225,23 @@ def test_bfloat16() -> None:
 @pytest.fixture
 def possible(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fast path here, without a compiler."""
-    monkeypatch.setattr(compiled, "obstacle", lambda device, batching: "")
+    monkeypatch.setattr(paths, "obstacle", lambda device, batching: "")
     monkeypatch.setattr(compiled, "BACKEND", "trace")
 
 
 def test_which_path(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = torch.device("cuda")
-    monkeypatch.setattr(compiled, "obstacle", lambda device, batching: "" if device == gpu else "no GPU")
-    long, short = compiled.LONG, compiled.LONG - 1
-    assert compiled.choose("auto", gpu, "vmap", long) == "fast"
-    assert compiled.choose("auto", gpu, "vmap", short) == "plain"
-    assert compiled.choose("auto", gpu, "vmap", short, "fast") == "fast"
-    assert compiled.choose("auto", gpu, "vmap", long, "plain") == "plain"
-    assert compiled.choose("fast", gpu, "vmap", short) == "fast"
-    assert compiled.choose("plain", gpu, "vmap", long, "fast") == "plain"
-    assert compiled.choose("auto", CPU, "vmap", long) == "plain"
+    monkeypatch.setattr(paths, "obstacle", lambda device, batching: "" if device == gpu else "no GPU")
+    long, short = paths.LONG, paths.LONG - 1
+    assert paths.choose("auto", gpu, "vmap", long) == "fast"
+    assert paths.choose("auto", gpu, "vmap", short) == "plain"
+    assert paths.choose("auto", gpu, "vmap", short, "fast") == "fast"
+    assert paths.choose("auto", gpu, "vmap", long, "plain") == "plain"
+    assert paths.choose("fast", gpu, "vmap", short) == "fast"
+    assert paths.choose("plain", gpu, "vmap", long, "fast") == "plain"
+    assert paths.choose("auto", CPU, "vmap", long) == "plain"
     with pytest.warns(UserWarning, match="no GPU; training takes the plain one"):
-        assert compiled.choose("auto", CPU, "vmap", long, "fast") == "plain"
+        assert paths.choose("auto", CPU, "vmap", long, "fast") == "plain"
 
 
 def test_paths_that_cannot_be_taken_are_refused(tmp_path: Path) -> None:
@@ -308,7 +308,7 @@ def test_what_cannot_be_compiled_trains_on_the_plain_path(monkeypatch: pytest.Mo
         raise RuntimeError("out of registers\nand a long trace")
 
     monkeypatch.setattr(compiled, "_traced", broken)
-    monkeypatch.setattr(compiled, "choose", lambda *_: "fast")
+    monkeypatch.setattr(paths, "choose", lambda *_: "fast")
     with pytest.warns(UserWarning, match=r"RuntimeError: out of registers\); training takes the plain one"):
         found = uw.fit(tiny(), tmp_path, batching="vmap")
     assert folder.read(tmp_path)["packs"][0]["path"] == "plain"

@@ -191,8 +191,8 @@ def _overview() -> str:
 
 def _run(method: str, given: Any) -> Any:
     """The run that the flags describe. Whatever of it cannot be made is the command line's fault."""
-    from untwine.train.compiled import check_path
     from untwine.train.devices import pick_device
+    from untwine.train.paths import check_path
     from untwine.train.run import Run
 
     named = {}

@@ -15,8 +15,8 @@ from untwine.experiments.variants import Variant
 from untwine.metrics.statistics import summary
 from untwine.train import checkpoint
 from untwine.train.batches import Table
-from untwine.train.compiled import take_path
 from untwine.train.ensemble import Ensemble
+from untwine.train.paths import take_path
 from untwine.train.run import Run
 from untwine.train.trainer import Trainer
 

@@ -21,9 +21,9 @@ from untwine.experiments.scorer import Scorer
 from untwine.experiments.sources import Source
 from untwine.experiments.variants import read
 from untwine.train.batches import Table
-from untwine.train.compiled import check_path
 from untwine.train.devices import check_precision, exact, pick_device
 from untwine.train.ensemble import Ensemble
+from untwine.train.paths import check_path
 from untwine.train.run import parse_seeds
 
 VARIANTS = (

@@ -8,6 +8,7 @@
 //   RELU BIAS MASK HEAD what follows      OUT32          whether the folded output is float32
 //   SUMS                whether the sums of the output's channels are noted
 //   STAGES              1, or 2: the next tile comes while this one is worked on
+//   THREADS SHARED      of a block: threads, and bytes of shared memory
 
 typedef unsigned int u32;
 typedef unsigned short u16;

@@ -133,7 +133,7 @@ def tail(
 
 def _macros(g: Geometry, made: Cut, **more: int) -> tuple[tuple[str, int], ...]:
     sizes = {"HB": g.hb, "WB": g.wb, "CB": g.cb, "HS": g.hs, "WS": g.ws, "CS": g.cs, "PAD": g.padding}
-    tile = {"IM": made.many, "TI": made.high, "THREADS": made.threads, "STAGES": made.stages}
+    tile = {"IM": made.many, "TI": made.high, "THREADS": made.threads, "STAGES": made.stages, "SHARED": made.shared}
     flags = {"RELU": 0, "BIAS": 0, "MASK": 0, "SUMS": 0, "HEAD": 0, "OUT32": 0}
     return tuple({**sizes, **tile, **flags, **{key: int(value) for key, value in more.items()}}.items())
 

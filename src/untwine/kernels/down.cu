@@ -2,6 +2,7 @@
 
 constexpr int WARPS = THREADS / 32, P = IM * TI * WS, TILES = (P + 15) / 16, MT = (TILES + WARPS - 1) / WARPS;
 constexpr int NT = CS / 8, CH = CB / 8, WCH = CS / 8, BANDS = (HS + TI - 1) / TI, TILE = IM * BR * 2 * BC * (CB * 2);
+static_assert(TILE + 16 * CB * CS * 2 <= SHARED);
 
 extern "C" __global__ void __launch_bounds__(THREADS) down(
     const u16* __restrict__ big, const u16* __restrict__ weight, const float* __restrict__ bias,

@@ -8,6 +8,7 @@ constexpr int TILE = SMALL, MID = 1024 * 64, TAPS = 1024 * 36, BIG = BR * 2 * BC
 constexpr int WORDS = 9, LINE = 68, LINED = (66 * LINE * 2 + 127) / 128 * 128;
 constexpr int REGION = MID + TAPS > BIG ? MID + TAPS : BIG;
 constexpr int GIVEN = 16384 + 4096 + 1024;  // of each image: u, and the masks of the middle and of the small one
+static_assert(2 * TILE + 32768 + REGION + LINED + 2 * GIVEN <= SHARED);
 
 DEV void bytes_in(u32 to, const void* from, int count) {
     for (int n = threadIdx.x * 16; n < count; n += THREADS * 16) copy16(to + n, (const char*)from + n, true);

@@ -4,6 +4,7 @@
 constexpr int WARPS = THREADS / 32, P = IM * TI * G2W, TILES = (P + 15) / 16, MT = (TILES + WARPS - 1) / WARPS;
 constexpr int NT = CB / 8, CH = CS / 8, WCH = CB / 8, BANDS = (G2H + TI - 1) / TI, TILE = SMALL;
 constexpr int WORDS = 9;  // that a pixel's 16 taps take: 8, and one to spread the banks
+static_assert(STAGES * TILE + 16 * CS * CB * 2 + HEAD * HB * WB * WORDS * 4 <= SHARED);
 
 extern "C" __global__ void __launch_bounds__(THREADS) up(
     const u16* __restrict__ small, const u16* __restrict__ weight, const float* __restrict__ bias,

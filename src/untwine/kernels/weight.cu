@@ -2,6 +2,7 @@
 
 constexpr int P = IM * TI * WS, STEPS = (P + 15) / 16, NT = CS / 8, MT = CB / 8;  // two taps of CB channels a warp
 constexpr int CH = CB / 8, SCH = CS / 8, BANDS = (HS + TI - 1) / TI, BIG = IM * BR * 2 * BC * (CB * 2), TILE = BIG + STEPS * 16 * CS * 2;
+static_assert(STAGES * TILE <= SHARED);
 
 extern "C" __global__ void __launch_bounds__(256, CS == 32 ? 2 : 1) weight(
     const u16* __restrict__ small, const u16* __restrict__ big, float* __restrict__ out, i64 small_stride, i64 big_stride, int images) {

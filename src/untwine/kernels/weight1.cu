@@ -1,6 +1,7 @@
 // `weight` for a big image of one channel.
 
 constexpr int WARPS = 4, P = TI * WS, STEPS = (P + 15) / 16, MT = CS / 16, SCH = CS / 8, BANDS = (HS + TI - 1) / TI;
+static_assert(LINES + STEPS * 16 * CS * 2 <= SHARED && WARPS * 16 * CS * 4 <= SHARED);
 
 extern "C" __global__ void __launch_bounds__(128) weight1(
     const u16* __restrict__ small, const u16* __restrict__ big, float* __restrict__ out, i64 small_stride, i64 big_stride, int images) {

@@ -10,11 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
-import shutil
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,15 +19,12 @@ from torch import Tensor
 from torch.distributions import Distribution
 from torch.utils import _pytree as pytree
 
-from untwine.errors import UntwineError, brief
 from untwine.model.convolutions import fast
 from untwine.train.batches import Block, scaled
 
 if TYPE_CHECKING:
     from untwine.train.trainer import Trainer
 
-PATHS = ("auto", "fast", "plain")
-LONG = 2_000  # steps that repay half a minute of compiling
 BACKEND = "inductor"  # "trace" runs what was traced as it is, to test all of it but the compiler
 WARM_UP = 3  # runs before the capture: kernels are made and chosen in the first
 # Choices by measurement would differ from process to process, and with them the last bits of sums.
@@ -42,56 +35,6 @@ OPTIONS = {
     "size_asserts": False,
     "combo_kernels": True,  # small operations side by side in one launch
 }
-
-
-def obstacle(device: torch.device, batching: str) -> str:
-    """Why the fast path cannot be taken here; nothing if it can."""
-    if device.type != "cuda":
-        return f"it is for cuda, and the device is {device.type}"
-    if batching != "vmap":
-        return "it trains all members as one, and batching='loop' one by one"
-    if torch.cuda.get_device_capability(device) < (7, 0):
-        return f"Triton does not know a GPU as old as {torch.cuda.get_device_name(device)}"
-    if find_spec("triton") is None:
-        return "Triton is not installed: pip install triton"
-    if not any(shutil.which(name) for name in (os.environ.get("CC", ""), "gcc", "clang", "cc") if name):
-        return "there is no C compiler, which Triton needs: install gcc, or name one in the variable CC"
-    return ""
-
-
-def check_path(path: str, device: torch.device, batching: str) -> None:
-    """Refuse a path that is none, or one that cannot be taken."""
-    if path not in PATHS:
-        raise UntwineError(f"path is 'auto', 'fast' or 'plain', not {path!r}")
-    against = obstacle(device, batching) if path == "fast" else ""
-    if against:
-        raise UntwineError(f"the fast path cannot be taken: {against}; leave path at 'auto', or use 'plain'")
-
-
-def choose(path: str, device: torch.device, batching: str, steps: int, began: str | None = None) -> str:
-    """The path of a pack, "fast" or "plain". `auto` goes on as the pack `began`, and else asks if it is worth it."""
-    check_path(path, device, batching)
-    wanted = path if path != "auto" else began or ("fast" if device.type == "cuda" and steps >= LONG else "plain")
-    against = obstacle(device, batching) if wanted == "fast" else ""
-    if against:
-        warnings.warn(f"the fast path cannot be taken: {against}; training takes the plain one", stacklevel=4)
-    return "plain" if against else wanted
-
-
-def take_path(
-    trainer: Trainer, path: str, began: str | None = None, note: Callable[[str], None] = lambda what: None
-) -> None:
-    """Compile a trainer's step if it is to take the fast path; should that fail, it stays on the plain one."""
-    if choose(path, trainer.pack.device, trainer.pack.batching, trainer.run.steps, began) == "plain":
-        return
-    note("compiling the training step for the GPU, which takes about half a minute")
-    try:
-        trainer.compile()
-    except Exception as error:
-        why = f"the fast path failed while it was compiled ({brief(error)})"
-        if path == "fast":
-            raise UntwineError(f"{why}; path='plain' would do") from error
-        warnings.warn(f"{why}; training takes the plain one", stacklevel=4)
 
 
 class CompiledStep:

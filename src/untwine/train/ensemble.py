@@ -25,9 +25,9 @@ from untwine.model.posteriors import Q
 from untwine.model.vae import VAE
 from untwine.train import checkpoint, folder
 from untwine.train.batches import constants, scaled
-from untwine.train.compiled import obstacle
 from untwine.train.devices import exact, pick_device
 from untwine.train.pack import Stack, build
+from untwine.train.paths import obstacle
 from untwine.train.run import Member
 
 

@@ -24,11 +24,11 @@ from untwine.objective.schedules import schedule
 from untwine.parts import leaves
 from untwine.train import checkpoint
 from untwine.train.batches import Table
-from untwine.train.compiled import check_path, take_path
 from untwine.train.devices import check_precision, exact, pick_device
 from untwine.train.ensemble import Ensemble, gather
 from untwine.train.folder import Folder, how_to_resume, split, stored
 from untwine.train.pack import Pack, batches
+from untwine.train.paths import check_path, take_path
 from untwine.train.progress import Reporter, report
 from untwine.train.run import Member, Run
 from untwine.train.trainer import Trainer
