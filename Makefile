@@ -16,7 +16,7 @@ demo: $(READY) ## train seeds of two methods on three moving dots, in minutes
 	.venv/bin/untwine demo
 
 test: $(READY) ## run the tests and the examples in the docstrings
-	.venv/bin/python -m pytest
+	OMP_WAIT_POLICY=PASSIVE .venv/bin/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 
 lint: $(READY) ## check style, format and types
 	.venv/bin/ruff check

@@ -72,7 +72,7 @@ def answer(passed: uw.Pass) -> torch.Tensor:
         (lambda: slip(play, against(drop=True), answer), "Dropout draws from a global generator"),
         (lambda: slip(lambda p: torch.rand(()) * p.z.mean()), "draws from torch's global generator|random operation"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_slips_in_a_penalty(objective, message, tmp_path: Path):
     with pytest.raises((UntwineError, RuntimeError), match=message):
