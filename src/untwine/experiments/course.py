@@ -64,12 +64,13 @@ class Course:
         if wanted and wanted[0] == first:
             yield from self._scored(score, 0.0)
         wanted = [step for step in wanted if step > first]
-        start = saved = time.monotonic()
+        start, before = time.monotonic(), self.scoring
+        saved = start
         for entry in trainer.steps() if wanted else ():
             step, now = trainer.state.step, time.monotonic()
             self.terms = entry["members"] if entry is not None else self.terms
             if step in wanted or step - first == TRIED:
-                each = self._each(start, step - first)
+                each = self._each(start + self.scoring - before, step - first)
                 if step in wanted:
                     yield from self._scored(score, each)
                 ends = time.monotonic() - step * each
@@ -84,9 +85,9 @@ class Course:
             self._save()
 
     def _each(self, start: float, steps: int) -> float:
-        """Seconds for each step of training, so far."""
+        """Seconds for each step since then."""
         self._wait()
-        return (time.monotonic() - start - self.scoring) / steps
+        return (time.monotonic() - start) / steps
 
     def _scored(self, score: Score, each: float) -> Iterator[Row]:
         """A row for each name, of the members that live."""
