@@ -173,14 +173,10 @@ def same(a: uw.Ensemble, b: uw.Ensemble) -> bool:
 
 
 def test_loss_curves_overlap() -> None:
-    """Two thousand steps: the same noise and batches, so the curves stay together though rounding grows.
-
-    It grows most where a plateau ends, which is then a few steps earlier or later.
-    """
+    """Two thousand steps: the same noise and batches, so the curves stay together though rounding grows."""
     run = dots(uw.methods.jl1_vae(anneal=1000), steps=2000, log_every=100, seeds=[0, 1], lr=3e-4)
     fast, plain = (uw.fit(run, device="cuda", path=path) for path in ("fast", "plain"))
-    apart = np.abs(np.divide(losses(fast, "seed-0"), losses(plain, "seed-0")) - 1)
-    assert np.median(apart) < 2e-3 and apart.max() < 0.1
+    np.testing.assert_allclose(losses(fast, "seed-0"), losses(plain, "seed-0"), rtol=1e-2)
     assert losses(fast, "seed-0")[-1] < losses(fast, "seed-0")[0]
 
 

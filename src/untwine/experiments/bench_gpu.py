@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -212,13 +214,13 @@ class Bench:
 
 @contextlib.contextmanager
 def alone(device: torch.device) -> Iterator[None]:
-    """No other benchmark works on this device meanwhile."""
-    try:
-        import fcntl
-    except ImportError:  # not on Windows
+    """No other benchmark of this user works on this GPU meanwhile."""
+    if device.type != "cuda" or find_spec("fcntl") is None:  # Windows has none
         yield
         return
-    with (Path(tempfile.gettempdir()) / f"untwine-bench-{device.type}-{device.index or 0}.lock").open("w") as file:
+    import fcntl
+
+    with (Path(tempfile.gettempdir()) / f"untwine-bench-{os.getuid()}-{device.index or 0}.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

@@ -179,10 +179,10 @@ def _traced(function: Callable[..., Any], tensors: list[Tensor]) -> torch.fx.Gra
     from torch._functorch.compile_utils import fx_graph_cse
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    made: Any = function
-    for step in (lambda f: f, functools.partial(torch.func.functionalize, remove="mutations")):
-        made = make_fx(step(made), tracing_mode="fake", _allow_non_fake_inputs=True)(*tensors)
-    return torch.fx.GraphModule(made, fx_graph_cse(made.graph))
+    make = functools.partial(make_fx, tracing_mode="fake", _allow_non_fake_inputs=True)
+    traced = make(function)(*tensors)
+    pure = make(torch.func.functionalize(traced, remove="mutations"))(*tensors)
+    return torch.fx.GraphModule(pure, fx_graph_cse(pure.graph))
 
 
 def _inductor(traced: torch.fx.GraphModule, tensors: list[Tensor]) -> Callable[..., Any]:
