@@ -198,18 +198,15 @@ def test_compiling_again_gives_the_same() -> None:
 
 
 BFLOAT16 = """
-import sys, pytest, torch
+import sys, torch
 sys.path.insert(0, sys.argv[1])
 from test_compiled import tiny, trained
 import untwine as uw
-run = tiny(uw.methods.beta_vae(beta=1.0, likelihood="squared_error"), precision="bfloat16", seeds=[0, 1], steps=1)
-(plain, log), (fast, log2) = trained(run, None), trained(run, "trace")
+run = tiny(uw.methods.beta_vae(beta=1.0, likelihood="squared_error"), precision="bfloat16", seeds=[0, 1], steps=3)
+(plain, _), (fast, _) = trained(run, None), trained(run, "trace")
 full, _ = trained(run.replace(precision="float32"), None)
-for member, terms in log[0]["members"].items():
-    assert terms and log2[0]["members"][member] == pytest.approx(terms, rel=1e-5, abs=1e-6), member
-plain, fast, full = (one.state.optimiser["first"] for one in (plain, fast, full))  # in proportion to the gradients
-assert ((fast - plain).norm(dim=1) < 5e-3 * plain.norm(dim=1)).all()
-assert not torch.equal(fast, full)
+torch.testing.assert_close(fast.state.parameters, plain.state.parameters, rtol=1e-5, atol=1e-6)
+assert not torch.equal(fast.state.parameters, full.state.parameters)
 """
 
 

@@ -153,7 +153,7 @@ class Dense(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         made = _product(x, self.layer.weight)
-        return made if self.layer.bias is None else made + self.layer.bias.to(made.dtype)
+        return made if self.layer.bias is None else made + self.layer.bias  # in float32, as vmap has it
 
     def push(self, kept: Sequence[Tensor], tangents: Tensor) -> Tensor:
         """Tangents `[columns, batch, ...]` behind the layer."""
