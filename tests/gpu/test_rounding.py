@@ -1,0 +1,89 @@
+"""What only rounding tells apart on a GPU: the two paths over many steps, and a member in company or alone.
+
+cuDNN takes another algorithm for another number of members, and training makes the last digits grow. How far they
+may, training itself shows: members whose gamma differs in the eighth digit, about a float32's last bit, train beside.
+In float64 nothing has grown by the end, and no such allowance is made.
+"""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import untwine as uw
+from untwine.train.batches import Table
+from untwine.train.devices import exact
+from untwine.train.trainer import Trainer
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
+]
+CUDA = torch.device("cuda")
+NEARLY = (1.0, 1 + 1.5e-7, 1 - 1.5e-7)  # factors of gamma
+
+
+def dots(gamma: Any = 0.1, **changes: Any) -> uw.Run:
+    settings: dict[str, Any] = {"batch_size": 16, "latents": 10, "steps": 50, "log_every": 1, "lr": 1e-4}
+    settings |= {"method": uw.methods.jl1_vae(gamma=gamma, anneal=20, columns=2)}
+    settings |= {"dataset": uw.datasets.three_dots(examples=500)}
+    return uw.Run(**(settings | changes))
+
+
+def curves(run: uw.Run, path: str = "plain") -> np.ndarray:
+    """Losses of all members, `[members, lines of the log]`."""
+    history = uw.fit(run, device="cuda", path=path).history
+    return np.array([[terms["loss"] for terms in entry["members"].values()] for entry in history]).T
+
+
+def assert_together(found: np.ndarray, expected: np.ndarray, nearly: np.ndarray, rtol: float) -> None:
+    """Within `rtol`, and three times as far as a last bit has led the others from the first by then."""
+    led = np.maximum.accumulate(abs(nearly[1:] - nearly[0]).max(0))
+    error = abs(found - expected)
+    print("apart", error / expected, "a last bit leads to", led / expected)
+    assert (error <= rtol * expected + 3 * led).all()
+
+
+def test_loss_curves_of_both_paths_overlap() -> None:
+    """Over two thousand steps, with the same noise and batches."""
+    method = uw.methods.jl1_vae(gamma=[0.1 * factor for factor in NEARLY], anneal=1000)
+    run = dots(method=method, steps=2000, log_every=100, seeds=[0, 0, 0], lr=3e-4)
+    plain, fast = curves(run), curves(run, "fast")
+    assert_together(fast[0], plain[0], plain, rtol=1e-2)
+    assert plain[0, -1] < plain[0, 0]
+
+
+def test_alone_or_in_a_pack() -> None:
+    pack, alone = curves(dots(seeds=[0, 1, 2, 3])), curves(dots(seeds=[2]))
+    nearly = curves(dots([0.1 * factor for factor in NEARLY], seeds=[2, 2, 2]))
+    assert_together(pack[2], alone[0], nearly, rtol=1e-5)
+    assert abs(pack[1] - pack[2]).max() > 1e-3 * pack[2].max()
+
+
+def test_alone_or_in_a_pack_in_float64() -> None:
+    with exact(CUDA):
+        pack, alone = parameters(dots(seeds=[0, 1, 2, 3])), parameters(dots(seeds=[2]))
+    torch.testing.assert_close(pack[2], alone[0], rtol=1e-9, atol=1e-11)
+    assert (pack[1] - pack[2]).abs().max() > 1e-2
+
+
+def parameters(run: uw.Run) -> Tensor:
+    """What the plain path makes of a run in float64."""
+    made = Trainer(run.members(), run, Table(run.make_dataset(), CUDA), CUDA, "vmap")
+    pack, step = made.pack, made.pack.step
+
+    def in_double(x: Tensor, weights: Any, noise: Any, *more: Any) -> tuple[Tensor, Tensor]:
+        return step(x.double(), tuple(map(_double, weights)), {k: _double(v) for k, v in noise.items()}, *more)
+
+    made.state.take({name: _double(value) for name, value in made.state.tensors().items()})
+    pack.buffers = {name: _double(value) for name, value in pack.buffers.items()}
+    pack.step = in_double
+    assert len(list(made.steps())) == run.steps
+    assert made.state.parameters.dtype == torch.float64
+    return made.state.parameters
+
+
+def _double(value: Tensor) -> Tensor:
+    return value.double() if value.is_floating_point() else value
