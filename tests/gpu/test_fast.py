@@ -25,7 +25,12 @@ CUDA = torch.device("cuda")
 # The error of a gradient against float64, relative to its norm, for each parameter of each member.
 ERROR = {"float32": 2e-3, "bfloat16": 6e-2}
 METHODS = ("beta_vae", "jl1_vae", "factor_vae", "beta_vae_full", "decomposition_vae", "ada_gvae")
-WITH_IMAGES = {"jl1_vae": {"anneal": 2}, "jl1_vae sampled": {"anneal": 2, "columns": 1}, "beta_vae": {}}
+WITH_IMAGES = {
+    "beta_vae": {},
+    "jl1_vae": {"anneal": 0},
+    "jl1_vae sampled": {"anneal": 0, "columns": 1, "images": 0.25},
+    "jl1_vae decoder": {"anneal": 0, "through": "decoder"},
+}
 
 
 @pytest.fixture(autouse=True)

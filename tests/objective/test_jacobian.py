@@ -87,6 +87,25 @@ def test_through_decoder_holds_z_fixed():
             assert torch.allclose(a, b) and a.abs().max() > 0, name
 
 
+@pytest.mark.parametrize("images", [None, 0.5])
+@pytest.mark.parametrize("activation", ["softplus", "relu"])
+def test_what_holds_z_fixed_leaves_the_others_their_way_to_the_encoder(activation, images):
+    """The loss of two such terms, the reconstruction and a term that reaches the encoder: each as if it were alone."""
+    vae, (x, eps) = model(uw.networks.mlp((7, 5), activation=activation)), batch(4)
+    held = 0.3 * jacobian(1, through="decoder") + 0.7 * jacobian(2, through="decoder", images=images)
+    loss = evaluate(vae, at_step({"held": held, "other": 0.2 * flatness()}, 0), x, {"posterior": eps})["loss"]
+    alone = evaluate(vae, at_step({"other": 0.2 * flatness()}, 0), x, {"posterior": eps})["loss"]
+    z = vae.posterior(x).sample(eps).detach()
+    columns = torch.func.vmap(torch.func.jacrev(lambda v: vae.decode(v[None])[0]))(z)
+    squares = columns.square().sum((1, 2))[_spread(4, *(1, 1 if images is None else 2)) or slice(None)].mean()
+    expected = alone + 0.3 * columns.abs().sum((1, 2)).mean() + 0.7 * squares
+    assert torch.allclose(loss, expected)
+    found = gradients(vae, loss)
+    for ours, theirs in zip(found, gradients(vae, expected), strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-10)
+    assert found[0].abs().max() > 1e-6
+
+
 @pytest.mark.parametrize("through", ["both", "decoder"])
 @pytest.mark.parametrize("p", [1, 2])
 def test_the_finite_estimator(p, through):

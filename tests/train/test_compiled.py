@@ -118,17 +118,38 @@ def test_images_are_standardised_in_the_trace() -> None:
     assert run.info().standard is not None
 
 
-def test_convolutions() -> None:
-    """Through our own kernels where there are such: other sums in another order."""
-    dots, network = uw.datasets.three_dots(size=32, examples=50), uw.networks.conv(channels=(4, 8), hidden=16)
-    method = uw.methods.jl1_vae(anneal=2, columns=1)
+def dots(**arguments: Any) -> uw.Run:
+    images, network = uw.datasets.three_dots(size=32, examples=50), uw.networks.conv(channels=(4, 8), hidden=16)
     settings: dict[str, Any] = {"batch_size": 4, "seeds": [0, 1], "steps": 3, "log_every": 1}
-    run = uw.Run(method=method, dataset=dots, network=network, **settings)
+    return uw.Run(method=uw.methods.jl1_vae(anneal=2, **arguments), dataset=images, network=network, **settings)
+
+
+@pytest.mark.parametrize("through", ["both", "decoder"])
+def test_convolutions(through: str) -> None:
+    """Through our own kernels where there are such: other sums in another order."""
+    run = dots(columns=1, through=through)
     (plain, log), (fast, log2) = trained(run, None), trained(run, "trace")
     for a, b in zip(log, log2, strict=True):
         assert b["members"]["seed-1"] == pytest.approx(a["members"]["seed-1"], rel=1e-4)
     moved = plain.state.optimiser["first"]
     assert (fast.state.optimiser["first"] - moved).norm() / moved.norm() < 1e-3
+
+
+def test_what_is_the_same_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Holding z fixed for the penalty takes another way back to z, two convolutions long, but no second pass."""
+    graphs, traced = [], compiled._traced
+    monkeypatch.setattr(compiled, "_traced", lambda *given: graphs.append(traced(*given)) or graphs[-1])
+    counts = {}
+    for through in ("both", "decoder"):
+        trained(dots(through=through, columns=1), "trace")
+        graphs[-1].graph.eliminate_dead_code()
+        targets = [str(node.target) for node in graphs[-1].graph.nodes]
+        names = ("up", "up_fold", "weight", "down")
+        counts[through] = {name: targets.count(f"untwine.{name}.default") for name in names}
+        assert not any("detach" in target for target in targets)
+    both = counts["both"]
+    assert min(both.values()) > 0
+    assert counts["decoder"] == {**both, "down": both["down"] + 2}
 
 
 def test_a_dead_member_stays_as_it_was() -> None:

@@ -54,6 +54,49 @@ class Trace:
         return Trace(self.layers, tuple(value[places] for value in self.values), kept)
 
 
+class _Joined(torch.autograd.Function):
+    """The first of two equal tensors, with a gradient for both."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(a: Tensor, b: Tensor) -> Tensor:
+        return a.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        return gradients[0], gradients[0]
+
+
+class _Tracing(nn.Module):
+    """`trace` of a network as a module."""
+
+    def __init__(self, network: nn.Module):
+        super().__init__()
+        self.network = network
+
+    def forward(self, z: Tensor) -> Trace:
+        return trace(self.network, z)
+
+
+def parted(decoder: nn.Module, z: Float[Tensor, "batch ..."]) -> tuple[Trace, Trace]:
+    """`trace`, and the same pass with z held fixed, for what is to reach the decoder's weights alone.
+
+    The first is made of two passes, of which one holds z fixed and the other the weights. So there is one way back to
+    the weights, which the gradients of both traces take together, and another to z, which is that of the first alone.
+    Where a step is compiled, passes that are the same forward are computed once.
+    """
+    fixed = trace(decoder, z.detach())
+    weights = {name: value.detach() for name, value in decoder.named_parameters(prefix="network")}
+    other: Trace = torch.func.functional_call(_Tracing(decoder), weights, (z,))
+    values = tuple(_Joined.apply(a, b) for a, b in zip(other.values[1:], fixed.values[1:], strict=True))
+    return Trace(fixed.layers, (z, *values), fixed.kept), fixed
+
+
 def flatten(module: nn.Module) -> list[nn.Module]:
     """A module as a sequence of layers; only plain `nn.Sequential`s are opened."""
     if type(module) is nn.Sequential:

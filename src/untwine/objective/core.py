@@ -20,7 +20,7 @@ from torch import distributions as D
 from untwine.errors import UntwineError, refuse_unknown, unknown
 from untwine.model.given import Prior, given
 from untwine.model.info import Info
-from untwine.model.jacobian import trace
+from untwine.model.jacobian import parted, trace
 from untwine.model.likelihoods import Likelihood
 from untwine.model.posteriors import Posterior, precise
 from untwine.model.vae import VAE
@@ -61,6 +61,9 @@ class Sum(Term):
 
     def needs(self, info: Info) -> Needs:
         return _gather({str(i): p for i, p in enumerate(self.penalties)}, info)
+
+    def holds(self) -> bool:
+        return any(penalty.term.holds() for penalty in self.penalties)
 
     def value(self, passed: Pass) -> Float[Tensor, ""]:
         total = torch.zeros((), device=passed.z.device)
@@ -187,7 +190,8 @@ def evaluate(
     if pairing is not None:
         q = pairing.merge(q)
     z = q.sample(noise["posterior"])
-    decoded = trace(vae.decoder, z)
+    holds = any(penalty.term.holds() for penalty in penalties.values() if watch or not penalty.watched)
+    decoded, fixed = parted(vae.decoder, z) if holds else (trace(vae.decoder, z), None)
     other = None
     if second is not None:
         with torch.no_grad():
@@ -199,6 +203,7 @@ def evaluate(
         prior=vae.prior(),
         z=z,
         trace=decoded.then(vae.likelihood.mean),
+        fixed=None if fixed is None else fixed.then(vae.likelihood.mean),
         vae=vae,
         noise=noise,
         data_size=data_size,

@@ -41,6 +41,9 @@ class Jacobian(Term):
             raise UntwineError(f"{self.columns} columns were asked for, but there are {info.latents} latents")
         return Needs({"columns": ("uniform", (info.latents,))}, jacobian=True)
 
+    def holds(self) -> bool:
+        return self.through == "decoder" and self.estimator == "exact" and self.images == (1, 1)
+
     def value(self, passed: Pass) -> Float[Tensor, ""]:
         places = _spread(len(passed.x), *self.images)
         some = (lambda found: found) if places is None else (lambda found: found[places])
@@ -56,10 +59,8 @@ class Jacobian(Term):
         if self.estimator == "finite":
             columns = finite_differences(lambda z: passed.decode(z).output, z, tangents, self.eps)
             return scale * (columns.abs() if self.p == 1 else columns.square()).sum()
-        if self.through == "decoder":
-            traced = passed.decode(z)
-        else:
-            traced = passed.trace if places is None else passed.trace.at(places)
+        there = passed.trace if self.through == "both" else passed.fixed
+        traced = passed.decode(z) if there is None else there if places is None else there.at(places)
         return scale * power_sum(traced, tangents, self.p)
 
 

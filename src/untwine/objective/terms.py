@@ -65,6 +65,7 @@ class Pass:
     adversaries: Mapping[str, nn.Module] = field(default_factory=dict)
     prior_sample: Tensor | None = None  # [batch, latent], for those that need it
     second: Tensor | None = None  # [batch, latent]: posterior samples of another batch, without gradient
+    fixed: Trace | None = None  # `trace` with z held fixed, for those that need it
 
     @property
     def mean(self) -> Tensor:
@@ -89,6 +90,10 @@ class Term:
 
     def needs(self, info: Info) -> Needs:
         return Needs()
+
+    def holds(self) -> bool:
+        """Whether it needs the pass with z held fixed."""
+        return False
 
     def value(self, passed: Pass) -> Float[Tensor, ""]:
         raise NotImplementedError

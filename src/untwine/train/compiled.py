@@ -182,6 +182,9 @@ def _traced(function: Callable[..., Any], tensors: list[Tensor]) -> torch.fx.Gra
     make = functools.partial(make_fx, tracing_mode="fake", _allow_non_fake_inputs=True)
     traced = make(function)(*tensors)
     pure = make(torch.func.functionalize(traced, remove="mutations"))(*tensors)
+    for node in pure.graph.find_nodes(op="call_function", target=torch.ops.aten.detach.default):
+        node.replace_all_uses_with(node.args[0])  # below autograd it says nothing, and hides what is the same
+        pure.graph.erase_node(node)
     return torch.fx.GraphModule(pure, fx_graph_cse(pure.graph))
 
 
