@@ -256,7 +256,8 @@ def test_terms_are_averages_over_the_batch():
 def test_watching_has_no_effect_on_training():
     vae, (x, noise) = model(), batch()
     plain = Objective(*_parts(), {"kl": 2.0 * kl, "jacobian": 0.3 * jacobian(1)})
-    watching = plain.watching({name: penalty for name, penalty in WATCHABLE.items() if name != "kl"})
+    more = WATCHABLE | {"held": jacobian(2, through="decoder")}
+    watching = plain.watching({name: penalty for name, penalty in more.items() if name != "kl"})
 
     def run(objective: Objective, watch: bool) -> tuple[dict[str, Tensor], list[Tensor]]:
         terms = evaluate(vae, at_step(objective.penalties, 0), x, noise, 100, watch)
@@ -266,7 +267,7 @@ def test_watching_has_no_effect_on_training():
     for other in (same, also):
         assert all(torch.equal(a, b) for a, b in zip(gradients, other, strict=True))
     assert base.keys() == unwatched.keys()
-    assert watched.keys() - base.keys() == WATCHABLE.keys() - {"kl"}
+    assert watched.keys() - base.keys() == more.keys() - {"kl"}
     assert all(torch.equal(base[name], watched[name]) for name in base)
     assert not any(watched[name].requires_grad for name in watched.keys() - base.keys())
 

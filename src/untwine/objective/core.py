@@ -190,7 +190,7 @@ def evaluate(
     if pairing is not None:
         q = pairing.merge(q)
     z = q.sample(noise["posterior"])
-    holds = any(penalty.term.holds() for penalty in penalties.values() if watch or not penalty.watched)
+    holds = any(penalty.term.holds() for penalty in penalties.values() if not penalty.watched)
     decoded, fixed = parted(vae.decoder, z) if holds else (trace(vae.decoder, z), None)
     other = None
     if second is not None:
