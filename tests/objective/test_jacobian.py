@@ -230,6 +230,32 @@ def test_all_images_is_the_default_and_a_share_is_structure():
     assert at_step({"p": quarter}, 0)["p"].term.images == (1, 4)
 
 
+@pytest.mark.parametrize("through", ["both", "decoder"])
+def test_soft_is_the_jacobian_of_a_rounded_decoder(through):
+    """One of tangents: kinks of the pass itself stay where they are."""
+    vae, (x, eps) = model(uw.networks.mlp((7, 5), activation="relu")), batch(8)
+    value = term(vae, jacobian(1, through=through, soft=0.5), x, eps)
+    z = vae.posterior(x).sample(eps)
+    z, one, (w1, b1, w2, b2, w3, b3) = (
+        z if through == "both" else z.detach(),
+        torch.eye(4).double(),
+        vae.decoder.parameters(),
+    )
+    first = (z @ w1.T + b1).relu()
+    second = (first @ w2.T + b2).relu()
+    ramps = [(y / (0.5 * y.detach().mean())).clamp(max=1) for y in (first, second)]
+    mean = (second @ w3.T + b3).sigmoid()
+    columns = (((one @ w1.T)[:, None] * ramps[0]) @ w2.T * ramps[1]) @ w3.T * mean * (1 - mean)
+    expected = columns.abs().sum() / 8
+    assert torch.allclose(value, expected)
+    assert not torch.allclose(value, term(vae, jacobian(1, through=through), x, eps), rtol=1e-3)
+    for ours, theirs in zip(gradients(vae, value), gradients(vae, expected), strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-10)
+    penalty = jacobian(1, soft=0.5)
+    assert from_json(to_json(penalty)) == penalty != jacobian(1)
+    assert structure(to_json(penalty)) != structure(to_json(jacobian(1, soft=0.25)))
+
+
 def test_needs():
     assert jacobian(1).term.needs(INFO).noise == {}
     assert jacobian(1, columns=3).term.needs(INFO).noise == {"columns": ("uniform", (4,))}
@@ -247,6 +273,8 @@ def test_needs():
         ({"images": 0.0}, "more than 0 and at most 1, not 0.0"),
         ({"images": 1.5}, "more than 0 and at most 1, not 1.5"),
         ({"images": 1e-9}, "a thousandth or more"),
+        ({"soft": -0.1}, "a width from 0 to 10 times the mean of a layer, not -0.1"),
+        ({"soft": 0.1, "estimator": "finite"}, "finite differences notice kinks by themselves"),
     ],
 )
 def test_refusals(arguments, message):

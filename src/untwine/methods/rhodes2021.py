@@ -25,6 +25,7 @@ def jl1_vae(
     estimator: str = "exact",
     through: str = "both",
     images: float | None = None,
+    soft: float | None = None,
 ) -> uw.Objective:
     """E[-log p(x|z) + gamma |J_g(z)|_1] + beta KL(q(z|x) || N(0, I)) (Rhodes & Lee 2021, Eq. 3, as a loss).
 
@@ -36,6 +37,7 @@ def jl1_vae(
         estimator: exact, or finite: one-sided differences as in the paper.
         through: both: the gradient reaches encoder and decoder, as Eq. 3 says; decoder: as the authors' code does.
         images: The share of a batch's images whose columns are taken, 0.25 say, unbiasedly; all of them if none.
+        soft: Round off the kinks of ReLUs for the Jacobian, over this share of a layer's mean, 0.1 say; not if none.
     """
     return uw.Objective(
         likelihood=uw.likelihoods.bernoulli,
@@ -43,7 +45,8 @@ def jl1_vae(
         prior=uw.priors.standard_normal,
         penalties={
             "kl": uw.ramp(beta, anneal) * uw.penalties.kl,
-            "jacobian": uw.ramp(gamma, anneal) * uw.penalties.jacobian(1, estimator, columns, through, images=images),
+            "jacobian": uw.ramp(gamma, anneal)
+            * uw.penalties.jacobian(1, estimator, columns, through, images=images, soft=soft),
         },
     )
 
@@ -57,6 +60,7 @@ def jl2_vae(
     estimator: str = "exact",
     through: str = "both",
     images: float | None = None,
+    soft: float | None = None,
 ) -> uw.Objective:
     """E[-log p(x|z) + gamma |J_g(z)|_2^2] + beta KL(q(z|x) || N(0, I)): the control (Rhodes & Lee 2021, Figure 7).
 
@@ -68,6 +72,7 @@ def jl2_vae(
         estimator: exact, or finite: one-sided differences.
         through: both: the gradient reaches encoder and decoder; decoder: the decoder alone.
         images: The share of a batch's images whose columns are taken, 0.25 say, unbiasedly; all of them if none.
+        soft: Round off the kinks of ReLUs for the Jacobian, over this share of a layer's mean, 0.1 say; not if none.
     """
     return uw.Objective(
         likelihood=uw.likelihoods.bernoulli,
@@ -75,6 +80,7 @@ def jl2_vae(
         prior=uw.priors.standard_normal,
         penalties={
             "kl": uw.ramp(beta, anneal) * uw.penalties.kl,
-            "jacobian": uw.ramp(gamma, anneal) * uw.penalties.jacobian(2, estimator, columns, through, images=images),
+            "jacobian": uw.ramp(gamma, anneal)
+            * uw.penalties.jacobian(2, estimator, columns, through, images=images, soft=soft),
         },
     )
