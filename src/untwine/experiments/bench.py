@@ -23,6 +23,7 @@ VARIANTS: dict[str, Callable[[], Any]] = {
     "beta_vae": lambda: beta_vae(4.0),
     "jl1_vae exact": lambda: jl1_vae(anneal=0),
     "jl1_vae finite differences": lambda: jl1_vae(anneal=0, estimator="finite"),
+    "jl1_vae exact decoder": lambda: jl1_vae(anneal=0, through="decoder"),
     "jl1_vae k=1": lambda: jl1_vae(anneal=0, columns=1),
     "jl1_vae k=2": lambda: jl1_vae(anneal=0, columns=2),
     "jl1_vae k=3": lambda: jl1_vae(anneal=0, columns=3),
