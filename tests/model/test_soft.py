@@ -89,3 +89,14 @@ def test_finite_differences_notice_kinks_too() -> None:
     rough = torch.cat([slope.flatten() for slope in rough])
     assert (rough - soft).norm() < 0.15 * rough.norm()
     assert (rough - exact).norm() > 0.4 * rough.norm()
+
+
+def test_a_dead_layer_and_a_dead_unit() -> None:
+    """Nothing passes a layer that is zero for all, and a unit that is has no gradient of its own: all finite."""
+    made, z = decoder(), points(20)
+    for dead in (slice(2, 3), slice(None)):
+        made[0].bias.data[dead] = -100.0
+        found = slopes(made, z, 0.1)
+        assert all(slope.isfinite().all() for slope in found)
+        assert found[0][dead].abs().max() == 0
+    assert Norm(made, 0.1)(z).item() == 0
