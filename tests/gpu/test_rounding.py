@@ -1,8 +1,8 @@
 """What only rounding tells apart on a GPU: the two paths over many steps, and a member in company or alone.
 
-Another number of members rounds otherwise (cuDNN may take another algorithm), and training makes last digits grow. How far they
-may, training itself shows: members whose parameters begin at the next float, up or down, train beside. In float64
-nothing has grown by the end, and no such allowance is made.
+Another number of members rounds otherwise (cuDNN may take another algorithm), and training makes last digits grow.
+How far they may, training itself shows: members whose parameters begin at the next float, up or down, train beside.
+In float64 nothing has grown by the end, and no such allowance is made.
 """
 
 from collections.abc import Iterator
