@@ -64,6 +64,11 @@ def test_a_step_agrees_with_the_cpu(name: str) -> None:
         assert (a - b).norm() / a.norm() < 1e-4
 
 
+def test_alone_or_in_a_pack() -> None:
+    pack, alone = uw.fit(dots(), device="cuda"), uw.fit(dots(seeds=[2]), device="cuda")
+    np.testing.assert_allclose(losses(pack, "seed-2"), losses(alone, "seed-2"), rtol=1e-5)
+
+
 def test_twice_is_bitwise_the_same() -> None:
     first, second = (uw.fit(dots(), device="cuda") for _ in range(2))
     for i in range(4):
