@@ -196,6 +196,19 @@ def test_norms_of_tangents(p: int, last: list[nn.Module], soft: float, monkeypat
     assert len(used) == (0 if soft else 4)
 
 
+class Alone(Norm):
+    """The norm, and nothing of the output that it belongs to."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        return super().forward(x)[1:]
+
+
+@pytest.mark.parametrize("name", ["no biases", "a ReLU at the end"])  # the last bias would get no gradient at all
+def test_rounded_kinks_without_a_gradient_of_the_output(name: str) -> None:
+    made = Alone(nn.Sequential(*list(network(name))[:-1]), 1, 0.8)
+    both_ways(vmap(lambda p, x: functional_call(made, p, (x,))), pack(made), numbers(MEMBERS, BATCH, LATENTS))
+
+
 def test_an_example_without_weights_to_train() -> None:
     """Where only the input needs a gradient, or nothing does."""
     made = network("to one channel").requires_grad_(False)

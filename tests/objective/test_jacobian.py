@@ -274,6 +274,7 @@ def test_needs():
         ({"images": 1.5}, "more than 0 and at most 1, not 1.5"),
         ({"images": 1e-9}, "a thousandth or more"),
         ({"soft": -0.1}, "a width from 0 to 10 times the mean of a layer, not -0.1"),
+        ({"soft": 1e-9}, "soft is a width, a thousandth or more, not 1e-09"),
         ({"soft": 0.1, "estimator": "finite"}, "finite differences notice kinks by themselves"),
     ],
 )

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from untwine.errors import UntwineError
 from untwine.kernels.geometry import added
 from untwine.model.convolutions import Dense, Stage, is_fast, stages
-from untwine.model.layers import rule, slope, soft_step
+from untwine.model.layers import held, rule, slope, soft_step
 
 # Tangents of one chunk may take this many bytes before the chunk is recomputed in the backward pass.
 CHUNK_BYTES = 1 << 30
@@ -96,8 +96,7 @@ def parted(decoder: nn.Module, z: Float[Tensor, "batch ..."]) -> tuple[Trace, Tr
     Where a step is compiled, passes that are the same forward are computed once.
     """
     fixed = trace(decoder, z.detach())
-    weights = {name: value.detach() for name, value in decoder.named_parameters(prefix="network")}
-    other: Trace = torch.func.functional_call(_Tracing(decoder), weights, (z,))
+    other: Trace = held(_Tracing(decoder))(z)
     values = tuple(_Joined.apply(a, b) for a, b in zip(other.values[1:], fixed.values[1:], strict=True))
     return Trace(fixed.layers, (z, *values), fixed.kept), fixed
 

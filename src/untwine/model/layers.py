@@ -122,3 +122,9 @@ def rule(layer: nn.Module) -> Rule | None:
     if kind is nn.Flatten and layer.start_dim != 1:
         return None
     return _RULES.get(kind)
+
+
+def held(module: nn.Module) -> Callable[..., Any]:
+    """A module with its parameters held fixed: gradients reach its input alone."""
+    state = {name: value.detach() for name, value in module.named_parameters()}
+    return lambda *arguments: torch.func.functional_call(module, state, arguments)

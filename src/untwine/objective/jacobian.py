@@ -122,11 +122,17 @@ def jacobian(
         raise UntwineError(f"soft is a width from 0 to 10 times the mean of a layer, not {soft!r}")
     if soft and estimator == "finite":
         raise UntwineError("finite differences notice kinks by themselves: soft is for exact columns")
-    share = Fraction(images).limit_denominator(1000)  # 0.1 is a tenth, not the float next to it
-    if share == 0:
-        raise UntwineError(f"images is a share of the batch, a thousandth or more, not {images!r}")
-    width = Fraction(soft).limit_denominator(1000).as_integer_ratio()
-    return Penalty(Jacobian(p, estimator, columns, through, float(eps), share.as_integer_ratio(), width))
+    share = _fraction(images, "images is a share of the batch")
+    width = _fraction(soft, "soft is a width") if soft else (0, 1)
+    return Penalty(Jacobian(p, estimator, columns, through, float(eps), share, width))
+
+
+def _fraction(value: float, what: str) -> tuple[int, int]:
+    """A number as a fraction of whole ones: 0.1 is a tenth, not the float next to it."""
+    found = Fraction(value).limit_denominator(1000)
+    if found == 0:
+        raise UntwineError(f"{what}, a thousandth or more, not {value!r}")
+    return found.as_integer_ratio()
 
 
 @part

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch import distributions as D
 
 from untwine.model.info import Info
 from untwine.model.jacobian import Trace, trace
+from untwine.model.layers import held as held  # for penalties with an adversary
 from untwine.model.posteriors import Q
 from untwine.model.vae import VAE
 from untwine.parts import Number
@@ -119,9 +119,3 @@ class Pairing:
     def merge(self, q: Q) -> Q:
         """The posteriors that are used; the first half of the batch is paired with the second."""
         raise NotImplementedError
-
-
-def held(module: nn.Module) -> Callable[..., Tensor]:
-    """A module with its parameters held fixed: gradients reach its input alone."""
-    state = {name: value.detach() for name, value in module.named_parameters()}
-    return lambda *arguments: torch.func.functional_call(module, state, arguments)
