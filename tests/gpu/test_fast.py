@@ -30,8 +30,8 @@ WITH_IMAGES = {
     "jl1_vae": {"anneal": 0},
     "jl1_vae sampled": {"anneal": 0, "columns": 1},
     "jl1_vae quarter": {"anneal": 0, "columns": 1, "images": 0.25},
-    "jl1_vae decoder": {"anneal": 0, "through": "decoder"},
-    "jl1_vae soft": {"anneal": 0, "through": "decoder", "columns": 1, "soft": 0.1},
+    "jl1_vae both": {"anneal": 0, "through": "both"},
+    "jl1_vae quarter both": {"anneal": 0, "columns": 1, "images": 0.25, "through": "both"},
 }
 
 

@@ -75,12 +75,12 @@ def network(name: str) -> nn.Sequential:
 class Everything(nn.Module):
     """The output at x, its tangents in all directions, and those of every other example in one direction."""
 
-    def __init__(self, inner: nn.Module, soft: float = 0.0):
+    def __init__(self, inner: nn.Module):
         super().__init__()
-        self.inner, self.soft = inner, soft
+        self.inner = inner
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        passed = trace(self.inner, x).softly(self.soft)
+        passed = trace(self.inner, x)
         some = slice(0, 5, 2)
         return passed.output, push(passed, unit_tangents(x)), push(passed.at(some), unit_tangents(x[some])[:1])
 
@@ -124,18 +124,16 @@ def test_a_chain_is_one_stage(name: str) -> None:
     assert stage._plan(CHAINS[name][0][1:], False).folds == CHAINS[name][2]
 
 
-@pytest.mark.parametrize("soft", [0.0, 0.8])
 @every_chain
-def test_alone(name: str, soft: float) -> None:
-    made = Everything(network(name), soft)
+def test_alone(name: str) -> None:
+    made = Everything(network(name))
     parameters = {key: value.detach().clone() for key, value in made.named_parameters()}
     both_ways(lambda p, x: functional_call(made, p, (x,)), parameters, numbers(BATCH, LATENTS))
 
 
-@pytest.mark.parametrize("soft", [0.0, 0.8])
 @every_chain
-def test_members(name: str, soft: float) -> None:
-    made = Everything(network(name), soft)
+def test_members(name: str) -> None:
+    made = Everything(network(name))
     both_ways(vmap(lambda p, x: functional_call(made, p, (x,))), pack(made), numbers(MEMBERS, BATCH, LATENTS))
 
 
@@ -151,62 +149,47 @@ def test_members_that_share(places: tuple[int | None, int | None]) -> None:
 class Sums(nn.Module):
     """A sum over columns that recomputes its chunks in the backward pass."""
 
-    def __init__(self, inner: nn.Module, limit: int | None, soft: float):
+    def __init__(self, inner: nn.Module, limit: int | None):
         super().__init__()
-        self.inner, self.limit, self.soft = inner, limit, soft
+        self.inner, self.limit = inner, limit
 
     def forward(self, x: Tensor) -> tuple[Tensor]:
-        return (column_sum(trace(self.inner, x).softly(self.soft), unit_tangents(x), torch.abs, self.limit),)
+        return (column_sum(trace(self.inner, x), unit_tangents(x), torch.abs, self.limit),)
 
 
 @pytest.mark.filterwarnings("error:There is a performance drop")
-@pytest.mark.parametrize("soft", [0.0, 0.8])
 @pytest.mark.parametrize("limit", [1, None])
 @pytest.mark.parametrize("name", ["to one channel", "a ReLU at the end"])
-def test_chunks_that_are_recomputed(name: str, limit: int | None, soft: float) -> None:
-    made = Sums(network(name), limit, soft)
+def test_chunks_that_are_recomputed(name: str, limit: int | None) -> None:
+    made = Sums(network(name), limit)
     both_ways(vmap(lambda p, x: functional_call(made, p, (x,))), pack(made), numbers(MEMBERS, BATCH, LATENTS))
 
 
 class Norm(nn.Module):
     """The sum of the tangents' powers, of the whole batch and of a part of it."""
 
-    def __init__(self, inner: nn.Module, p: int, soft: float):
+    def __init__(self, inner: nn.Module, p: int):
         super().__init__()
-        self.inner, self.p, self.soft = inner, p, soft
+        self.inner, self.p = inner, p
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        passed, some = trace(self.inner, x).softly(self.soft), slice(1, 5, 3)
+        passed, some = trace(self.inner, x), slice(1, 5, 3)
         whole = power_sum(passed, unit_tangents(x), self.p)
         return passed.output, whole, power_sum(passed.at(some), unit_tangents(x[some])[1:], self.p)
 
 
 @pytest.mark.parametrize("last", [[nn.Sigmoid()], []], ids=["sigmoid", "linear"])
 @pytest.mark.parametrize("p", [1, 2])
-@pytest.mark.parametrize("soft", [0.0, 0.8])
-def test_norms_of_tangents(p: int, last: list[nn.Module], soft: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last two layers of three give the norm and its gradient at once, unless kinks are rounded off."""
+def test_norms_of_tangents(p: int, last: list[nn.Module], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last two layers of three give the norm and its gradient at once."""
     used, original = [], operators.tail
     monkeypatch.setattr(operators, "tail", lambda *given: used.append(1) or original(*given))
-    made = Norm(nn.Sequential(*list(network("three layers up"))[:-1], *last), p, soft)
+    made = Norm(nn.Sequential(*list(network("three layers up"))[:-1], *last), p)
     call = lambda p, x: functional_call(made, p, (x,))
     alone = {key: value.detach().clone() for key, value in made.named_parameters()}
     both_ways(call, alone, numbers(BATCH, LATENTS))
     both_ways(vmap(call), pack(made), numbers(MEMBERS, BATCH, LATENTS))
-    assert len(used) == (0 if soft else 4)
-
-
-class Alone(Norm):
-    """The norm, and nothing of the output that it belongs to."""
-
-    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
-        return super().forward(x)[1:]
-
-
-@pytest.mark.parametrize("name", ["no biases", "a ReLU at the end"])  # the last bias would get no gradient at all
-def test_rounded_kinks_without_a_gradient_of_the_output(name: str) -> None:
-    made = Alone(nn.Sequential(*list(network(name))[:-1]), 1, 0.8)
-    both_ways(vmap(lambda p, x: functional_call(made, p, (x,))), pack(made), numbers(MEMBERS, BATCH, LATENTS))
+    assert len(used) == 4
 
 
 def test_an_example_without_weights_to_train() -> None:

@@ -65,7 +65,7 @@ def whole(vae: VAE, x: Tensor, eps: Tensor) -> Tensor:
 def test_the_norm_and_its_gradient(p, likelihood):
     """Sum over latents and pixels, mean over the batch (Eq. 3); through z to the encoder as well."""
     vae, (x, eps) = model(likelihood=likelihood), batch(3)
-    value = term(vae, jacobian(p), x, eps)
+    value = term(vae, jacobian(p, through="both"), x, eps)
     expected = whole(vae, x, eps).abs().pow(p).sum() / 3
     assert torch.allclose(value, expected)
     found = gradients(vae, value)
@@ -74,7 +74,8 @@ def test_the_norm_and_its_gradient(p, likelihood):
     assert found[0].abs().max() > 1e-6
 
 
-def test_through_decoder_holds_z_fixed():
+def test_the_default_holds_z_fixed():
+    assert jacobian(1) == jacobian(1, through="decoder")
     vae, (x, eps) = model(), batch(3)
     both, decoder = (term(vae, jacobian(1, through=through), x, eps) for through in ("both", "decoder"))
     assert torch.allclose(both, decoder)
@@ -192,7 +193,7 @@ def test_sampled_images_and_their_gradient_by_brute_force(p):
     """Of nine images a third: the mean over the second, fifth and eighth; one column of four in each."""
     vae, (x, eps) = model(), batch(9)
     uniforms = torch.rand(9, 4, generator=torch.Generator().manual_seed(1)).double()
-    value = term(vae, jacobian(p, columns=1, images=1 / 3), x, eps, columns=uniforms)
+    value = term(vae, jacobian(p, columns=1, through="both", images=1 / 3), x, eps, columns=uniforms)
     norms = whole(vae, x, eps).abs().pow(p).sum(1)  # [example, latent]
     expected = sum(4 * norms[i, uniforms[i].argmin()] for i in (1, 4, 7)) / 3
     assert torch.allclose(value, expected)
@@ -230,32 +231,6 @@ def test_all_images_is_the_default_and_a_share_is_structure():
     assert at_step({"p": quarter}, 0)["p"].term.images == (1, 4)
 
 
-@pytest.mark.parametrize("through", ["both", "decoder"])
-def test_soft_is_the_jacobian_of_a_rounded_decoder(through):
-    """One of tangents: kinks of the pass itself stay where they are."""
-    vae, (x, eps) = model(uw.networks.mlp((7, 5), activation="relu")), batch(8)
-    value = term(vae, jacobian(1, through=through, soft=0.5), x, eps)
-    z = vae.posterior(x).sample(eps)
-    z, one, (w1, b1, w2, b2, w3, b3) = (
-        z if through == "both" else z.detach(),
-        torch.eye(4).double(),
-        vae.decoder.parameters(),
-    )
-    first = (z @ w1.T + b1).relu()
-    second = (first @ w2.T + b2).relu()
-    ramps = [(y / (0.5 * y.detach().mean())).clamp(max=1) for y in (first, second)]
-    mean = (second @ w3.T + b3).sigmoid()
-    columns = (((one @ w1.T)[:, None] * ramps[0]) @ w2.T * ramps[1]) @ w3.T * mean * (1 - mean)
-    expected = columns.abs().sum() / 8
-    assert torch.allclose(value, expected)
-    assert not torch.allclose(value, term(vae, jacobian(1, through=through), x, eps), rtol=1e-3)
-    for ours, theirs in zip(gradients(vae, value), gradients(vae, expected), strict=True):
-        assert torch.allclose(ours, theirs, atol=1e-10)
-    penalty = jacobian(1, soft=0.5)
-    assert from_json(to_json(penalty)) == penalty != jacobian(1)
-    assert structure(to_json(penalty)) != structure(to_json(jacobian(1, soft=0.25)))
-
-
 def test_needs():
     assert jacobian(1).term.needs(INFO).noise == {}
     assert jacobian(1, columns=3).term.needs(INFO).noise == {"columns": ("uniform", (4,))}
@@ -273,9 +248,6 @@ def test_needs():
         ({"images": 0.0}, "more than 0 and at most 1, not 0.0"),
         ({"images": 1.5}, "more than 0 and at most 1, not 1.5"),
         ({"images": 1e-9}, "a thousandth or more"),
-        ({"soft": -0.1}, "a width from 0 to 10 times the mean of a layer, not -0.1"),
-        ({"soft": 1e-9}, "soft is a width, a thousandth or more, not 1e-09"),
-        ({"soft": 0.1, "estimator": "finite"}, "finite differences notice kinks by themselves"),
     ],
 )
 def test_refusals(arguments, message):

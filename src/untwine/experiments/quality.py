@@ -34,11 +34,10 @@ VARIANTS = (
     "jl1-vae columns=3",
     "jl1-vae columns=1 images=0.25",
     "jl1-vae images=0.25",
-    "jl1-vae through=decoder",
-    "jl1-vae columns=1 through=decoder",
-    "jl1-vae columns=1 images=0.25 through=decoder",
-    "jl1-vae columns=1 through=decoder soft=0.1",
-    "jl1-vae columns=1 through=decoder estimator=finite precision=float32",
+    "jl1-vae through=both",
+    "jl1-vae columns=1 through=both",
+    "jl1-vae columns=1 images=0.25 through=both",
+    "jl1-vae columns=1 estimator=finite precision=float32",
 )
 METRICS = ("local-mig", "local-modularity")
 KEYS = ("variant", "step", "steps", "seeds", "path", "precision", "radii", "windows", "points", "dataset")

@@ -80,11 +80,6 @@ class Plan:
     links: tuple[Link, ...]
     tangents: bool = False
 
-    def nothing(self, x: Tensor) -> Tensor:
-        """A gradient of the output that is zero."""
-        g, up = self.links[-1].geometry, self.links[-1].up
-        return x.new_zeros(*x.shape[:2], *((g.hb, g.wb, g.cb) if up else (g.hs, g.ws, g.cs)))
-
     @property
     def folds(self) -> bool:
         """Whether the last link, to a few channels, is done as products and then their sums."""
@@ -111,12 +106,9 @@ class Plan:
 
     def pulled(
         self, g: Tensor, values: Sequence[Tensor], weights: Sequence[Tensor], masks: Sequence[Mask | None],
-        biased: Sequence[bool], wanted: bool, more: Sequence[Tensor | None] = (),
+        biased: Sequence[bool], wanted: bool,
     ) -> tuple[Tensor | None, list[Tensor], list[Tensor | None]]:  # fmt: skip
-        """Gradients of the input (if it is wanted), the weights and the biases, from that of the output, masked.
-
-        `more` are gradients, masked, that the outputs of the first links get from elsewhere.
-        """
+        """Gradients of the input (if it is wanted), the weights and the biases, from that of the output, masked."""
         count = len(self.links)
         slopes: list[Tensor] = []
         others: list[Tensor | None] = [None] * count
@@ -127,13 +119,9 @@ class Plan:
             g = g.contiguous()
             slopes.append(link.weight(values[number], g).to(w.dtype))
             if number:
-                before = number - 1
-                g, sums = link.backward(g, w, masks[before], biased[before])
-                extra = more[before] if before < len(more) else None
-                g = g if extra is None else g + extra
-                if biased[before]:
-                    total = sums.sum(1).to(w.dtype)
-                    others[before] = total if extra is None else total + extra.sum((1, 2, 3), dtype=w.dtype)
+                g, sums = link.backward(g, w, masks[number - 1], biased[number - 1])
+                if biased[number - 1]:
+                    others[number - 1] = sums.sum(1).to(w.dtype)
             elif wanted:
                 g = link.backward(g, w, None, False)[0]
         return g if wanted else None, slopes[::-1], others
@@ -169,19 +157,17 @@ class Chain(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        ctx.plan = plan = inputs[0]
-        relus = sum(link.relu for link in plan.links)
-        ctx.mark_non_differentiable(*output[1 if plan.tangents else 1 + relus :])
+        ctx.plan = inputs[0]
+        ctx.mark_non_differentiable(*output[1:])
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*inputs[1:], *output[1:])
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor | None, *more: Any) -> Any:
+    def backward(ctx: Any, g: Tensor | None, *_: Any) -> Any:
         plan: Plan = ctx.plan
         count, relus = len(plan.links), sum(link.relu for link in plan.links)
         given = 1 + count + (2 * relus if plan.tangents else count)
-        others: Sequence[Tensor | None] = () if plan.tangents else more[:relus]
-        if g is None and all(one is None for one in others):
+        if g is None:
             return (None,) * (1 + given)
         x, weights, rest = ctx.saved_tensors[0], ctx.saved_tensors[1 : 1 + count], ctx.saved_tensors[1 + count : given]
         made = ctx.saved_tensors[given:]
@@ -189,15 +175,12 @@ class Chain(torch.autograd.Function):
             values, masks = [x, *reversed(made)], _masks(plan, rest[:relus], rest[relus:])
         else:
             values, masks = [x, *made[: count - 1]], _masks(plan, made[:relus], made[relus:])
-            others = [one if one is None else one.where(y > 0, 0.0) for one, y in zip(others, made, strict=False)]
-        if relus == count and others and others[-1] is not None:
-            g = others[-1] if g is None else g + others[-1]
-        g = plan.nothing(x) if g is None else g.to(x.dtype)
+        g = g.to(x.dtype)
         if masks[-1] is not None:
             there = masks[-1].values
             g = g.unflatten(1, (-1, there.shape[1])).where((there > 0)[:, None], 0.0).flatten(1, 2)
         biased = [not plan.tangents and rest[number] is not None for number in range(count)]
-        g, slopes, sums = plan.pulled(g, values, weights, masks, biased, ctx.needs_input_grad[1], others)
+        g, slopes, sums = plan.pulled(g, values, weights, masks, biased, ctx.needs_input_grad[1])
         return None, g, *slopes, *([None] * len(rest) if plan.tangents else sums)
 
     @staticmethod

@@ -23,9 +23,8 @@ def jl1_vae(
     anneal: int = 100_000,
     columns: int | None = None,
     estimator: str = "exact",
-    through: str = "both",
+    through: str = "decoder",
     images: float | None = None,
-    soft: float | None = None,
 ) -> uw.Objective:
     """E[-log p(x|z) + gamma |J_g(z)|_1] + beta KL(q(z|x) || N(0, I)) (Rhodes & Lee 2021, Eq. 3, as a loss).
 
@@ -35,9 +34,8 @@ def jl1_vae(
         anneal: Steps over which beta and gamma rise linearly from 0.
         columns: How many of the Jacobian's columns to sample for each image, unbiasedly; all of them if none.
         estimator: exact, or finite: one-sided differences as in the paper.
-        through: both: the gradient reaches encoder and decoder, as Eq. 3 says; decoder: as the authors' code does.
+        through: decoder: the gradient reaches the decoder alone, as in the authors' code; both: the encoder too (Eq. 3).
         images: The share of a batch's images whose columns are taken, 0.25 say, unbiasedly; all of them if none.
-        soft: Round off the kinks of ReLUs for the Jacobian, over this share of a layer's mean, 0.1 say; not if none.
     """
     return uw.Objective(
         likelihood=uw.likelihoods.bernoulli,
@@ -45,8 +43,7 @@ def jl1_vae(
         prior=uw.priors.standard_normal,
         penalties={
             "kl": uw.ramp(beta, anneal) * uw.penalties.kl,
-            "jacobian": uw.ramp(gamma, anneal)
-            * uw.penalties.jacobian(1, estimator, columns, through, images=images, soft=soft),
+            "jacobian": uw.ramp(gamma, anneal) * uw.penalties.jacobian(1, estimator, columns, through, images=images),
         },
     )
 
@@ -58,9 +55,8 @@ def jl2_vae(
     anneal: int = 100_000,
     columns: int | None = None,
     estimator: str = "exact",
-    through: str = "both",
+    through: str = "decoder",
     images: float | None = None,
-    soft: float | None = None,
 ) -> uw.Objective:
     """E[-log p(x|z) + gamma |J_g(z)|_2^2] + beta KL(q(z|x) || N(0, I)): the control (Rhodes & Lee 2021, Figure 7).
 
@@ -70,9 +66,8 @@ def jl2_vae(
         anneal: Steps over which beta and gamma rise linearly from 0.
         columns: How many of the Jacobian's columns to sample for each image, unbiasedly; all of them if none.
         estimator: exact, or finite: one-sided differences.
-        through: both: the gradient reaches encoder and decoder; decoder: the decoder alone.
+        through: decoder: the gradient reaches the decoder alone, as in the authors' code; both: the encoder too.
         images: The share of a batch's images whose columns are taken, 0.25 say, unbiasedly; all of them if none.
-        soft: Round off the kinks of ReLUs for the Jacobian, over this share of a layer's mean, 0.1 say; not if none.
     """
     return uw.Objective(
         likelihood=uw.likelihoods.bernoulli,
@@ -80,7 +75,6 @@ def jl2_vae(
         prior=uw.priors.standard_normal,
         penalties={
             "kl": uw.ramp(beta, anneal) * uw.penalties.kl,
-            "jacobian": uw.ramp(gamma, anneal)
-            * uw.penalties.jacobian(2, estimator, columns, through, images=images, soft=soft),
+            "jacobian": uw.ramp(gamma, anneal) * uw.penalties.jacobian(2, estimator, columns, through, images=images),
         },
     )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from untwine.model.layers import rule, soft_step
+from untwine.model.layers import rule
 
 if TYPE_CHECKING:
     from untwine.kernels.chain import Plan
@@ -138,23 +138,10 @@ class Stage(nn.Module):
             return None
         return Norm.apply(plan.links, p, x, *self._weights(), *masks, u[None, :, 0])[0][0]  # type: ignore[no-untyped-call]
 
-    def push(self, masks: Sequence[Tensor], tangents: Tensor, soft: float = 0.0) -> Tensor:
+    def push(self, masks: Sequence[Tensor], tangents: Tensor) -> Tensor:
         """Tangents `[columns, batch, ...]` behind the stage."""
-        if soft:
-            return self._push_softly(masks, tangents, soft)
         found = self._run(tangents.flatten(0, 1), masks, tangents=True)[0]
         return found[0].permute(0, 3, 1, 2).unflatten(0, tangents.shape[:2])
-
-    def _push_softly(self, masks: Sequence[Tensor], tangents: Tensor, soft: float) -> Tensor:
-        """Layer by layer: a ramp at each ReLU."""
-        outputs = iter(masks[: len(masks) // 2])
-        for layer in self.layers:
-            if type(layer) is nn.ReLU:
-                step = soft_step(next(outputs)[0], soft).to(tangents.dtype)
-                tangents = tangents * step.permute(0, 3, 1, 2)
-            else:
-                tangents = Stage([layer]).push((), tangents)
-        return tangents
 
 
 class Dense(nn.Module):
@@ -168,7 +155,7 @@ class Dense(nn.Module):
         made = _product(x, self.layer.weight)
         return made if self.layer.bias is None else made + self.layer.bias  # in float32, as vmap has it
 
-    def push(self, kept: Sequence[Tensor], tangents: Tensor, soft: float = 0.0) -> Tensor:
+    def push(self, kept: Sequence[Tensor], tangents: Tensor) -> Tensor:
         """Tangents `[columns, batch, ...]` behind the layer."""
         return _product(tangents, self.layer.weight)
 

@@ -11,7 +11,7 @@ import contextlib
 import functools
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from untwine.errors import UntwineError
 from untwine.kernels.geometry import added
 from untwine.model.convolutions import Dense, Stage, is_fast, stages
-from untwine.model.layers import held, rule, slope, soft_step
+from untwine.model.layers import held, rule, slope
 
 # Tangents of one chunk may take this many bytes before the chunk is recomputed in the backward pass.
 CHUNK_BYTES = 1 << 30
@@ -34,7 +34,6 @@ class Trace:
     layers: tuple[nn.Module, ...]
     values: tuple[Tensor, ...]  # the input of each layer, then the output of the last
     kept: tuple[tuple[Tensor, ...], ...]  # what each layer kept besides: the masks of a stage, `[1, batch, ...]`
-    soft: float = 0.0  # over how much of a layer's mean the kinks of ReLUs are rounded off for tangents
 
     @property
     def output(self) -> Tensor:
@@ -43,20 +42,16 @@ class Trace:
     def then(self, layer: nn.Module) -> Trace:
         """The trace continued by one more layer."""
         value, kept = _apply(layer, self.values[-1])
-        return replace(self, layers=(*self.layers, layer), values=(*self.values, value), kept=(*self.kept, kept))
+        return Trace((*self.layers, layer), (*self.values, value), (*self.kept, kept))
 
     def shorter(self) -> Trace:
         """The trace without its last layer."""
-        return replace(self, layers=self.layers[:-1], values=self.values[:-1], kept=self.kept[:-1])
+        return Trace(self.layers[:-1], self.values[:-1], self.kept[:-1])
 
     def at(self, places: slice) -> Trace:
         """The pass of a part of the batch."""
         kept = tuple(tuple(mask[:, places] for mask in masks) for masks in self.kept)
-        return replace(self, values=tuple(value[places] for value in self.values), kept=kept)
-
-    def softly(self, width: float) -> Trace:
-        """The same pass, through which tangents go as if the kinks of its ReLUs were rounded off (see `soft_step`)."""
-        return replace(self, soft=width)
+        return Trace(self.layers, tuple(value[places] for value in self.values), kept)
 
 
 class _Joined(torch.autograd.Function):
@@ -133,20 +128,13 @@ def trace(decoder: nn.Module, z: Float[Tensor, "batch ..."]) -> Trace:
 
 
 def _push(
-    layers: Sequence[nn.Module],
-    values: Sequence[Tensor],
-    kept: Sequence[Sequence[Tensor]],
-    soft: float,
-    tangents: Tensor,
+    layers: Sequence[nn.Module], values: Sequence[Tensor], kept: Sequence[Sequence[Tensor]], tangents: Tensor
 ) -> Tensor:
     if not is_fast():  # tangents keep their own precision (float32) even where the pass itself ran in bfloat16
         values = [value.to(tangents.dtype) for value in values]
     for layer, x, y, masks in zip(layers, values[:-1], values[1:], kept, strict=True):
         if isinstance(layer, Stage | Dense):
-            tangents = layer.push(masks, tangents, soft)
-            continue
-        if soft and type(layer) is nn.ReLU:
-            tangents = tangents * soft_step(y, soft).to(tangents.dtype)
+            tangents = layer.push(masks, tangents)
             continue
         known = rule(layer)
         if known is not None:
@@ -171,7 +159,7 @@ def push(passed: Trace, tangents: Float[Tensor, "columns batch latent"]) -> Floa
     True
     """
     with _precision(tangents):
-        return _push(passed.layers, passed.values, passed.kept, passed.soft, tangents)
+        return _push(passed.layers, passed.values, passed.kept, tangents)
 
 
 def tangent_bytes(passed: Trace) -> int:
@@ -185,13 +173,13 @@ class _Push(nn.Module):
     def __init__(self, passed: Trace, function: Callable[[Tensor], Tensor]):
         super().__init__()
         self.layers, self.function = nn.ModuleList(passed.layers), function
-        self.counts, self.soft = [len(masks) for masks in passed.kept], passed.soft
+        self.counts = [len(masks) for masks in passed.kept]
 
     def forward(self, tangents: Tensor, *values: Tensor) -> Tensor:
         own, rest = len(self.layers) + 1, iter(values[len(self.layers) + 1 :])
         kept = [tuple(itertools.islice(rest, count)) for count in self.counts]
         with _precision(tangents):
-            return self.function(_push(list(self.layers), values[:own], kept, self.soft, tangents))
+            return self.function(_push(list(self.layers), values[:own], kept, tangents))
 
 
 class _Recomputed(torch.autograd.Function):
@@ -296,7 +284,7 @@ def power_sum(passed: Trace, tangents: Float[Tensor, "columns batch latent"], p:
     before = passed if slopes is None else passed.shorter()
     weights = power((torch.ones_like(passed.output) if slopes is None else slopes).to(tangents.dtype))
     last = before.layers[-1]
-    if isinstance(last, Stage) and not passed.soft:
+    if isinstance(last, Stage):
         found = last.norm(before.kept[-1], push(before.shorter(), tangents), weights, p)
         if found is not None:
             return found

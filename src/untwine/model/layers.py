@@ -82,23 +82,6 @@ _RULES: dict[type[nn.Module], Rule] = {
     nn.Sigmoid: lambda layer, x, y, t: t * _SLOPES[nn.Sigmoid](y),
 }
 
-
-def soft_step(y: Tensor, width: float) -> Tensor:
-    """How much of a tangent passes a ReLU with output y whose kink is rounded off over `width` times the mean of y.
-
-    The tangent behind a ReLU is t H(a), a being its input and H a step. The derivative of H is zero wherever there is
-    one, and yet the mean of a norm of tangents depends on where the steps are: its gradient has a term that the mean of
-    the gradients lacks. Finite differences of the network have it, since now and then one of them crosses a kink. So
-    has the gradient here, with much less noise: it is that of the mean norm for a ramp from 0 to 1 in place of a step.
-
-    >>> soft_step(torch.tensor([0.0, 0.5, 1.5, 2.0]), 1.0)
-    tensor([0.0000, 0.5000, 1.0000, 1.0000])
-    """
-    kind = torch.promote_types(y.dtype, torch.float32)
-    edge = width * y.detach().mean(dtype=kind)
-    return (y.to(kind) / edge.clamp(min=torch.finfo(kind).tiny)).clamp(max=1.0)
-
-
 # Smooth layers that act on each number alone: their derivative, from their output.
 _SLOPES: dict[type[nn.Module], Callable[[Tensor], Tensor]] = {
     nn.Tanh: lambda y: 1 - y * y,

@@ -30,10 +30,9 @@ class Jacobian(Term):
     p: int = 1
     estimator: str = "exact"
     columns: int | None = None
-    through: str = "both"
+    through: str = "decoder"
     eps: float = 1e-3
     images: tuple[int, int] = (1, 1)  # a fraction as whole numbers: floats may differ by member, and this may not
-    soft: tuple[int, int] = (0, 1)  # likewise
 
     def needs(self, info: Info) -> Needs:
         if self.columns is None:
@@ -63,7 +62,7 @@ class Jacobian(Term):
             return scale * (columns.abs() if self.p == 1 else columns.square()).sum()
         there = passed.trace if self.through == "both" else passed.fixed
         traced = passed.decode(z) if there is None else there if places is None else there.at(places)
-        return scale * power_sum(traced.softly(self.soft[0] / self.soft[1]), tangents, self.p)
+        return scale * power_sum(traced, tangents, self.p)
 
 
 def _spread(count: int, share: int, of: int) -> slice | None:
@@ -87,10 +86,9 @@ def jacobian(
     p: int = 1,
     estimator: str = "exact",
     columns: int | None = None,
-    through: str = "both",
+    through: str = "decoder",
     eps: float = 1e-3,
     images: float | None = None,
-    soft: float | None = None,
 ) -> Penalty:
     """The L1 norm (p=1) or squared L2 norm (p=2) of the decoder's Jacobian.
 
@@ -100,10 +98,7 @@ def jacobian(
     instead of all of it: as batches are drawn at random, that is unbiased too.
     Exact columns are processed in chunks, so that memory is bounded (a kernel that does the last layers and the norm
     at once keeps little, and takes them all); finite differences go as one batch.
-    `through="both"` differentiates as Eq. 3 says; `"decoder"` holds z fixed, as the authors' code does.
-    `soft=0.1` is for decoders with ReLUs: their kinks are rounded off for the Jacobian, over a tenth of a layer's mean.
-    Then the gradient says how the mean norm changes as kinks move across the examples, which that of exact columns
-    does not, and that of finite differences does with much noise.
+    `through="decoder"` holds z fixed, as the authors' code does; `"both"` differentiates as Eq. 3 says.
     """
     if p not in (1, 2):
         raise UntwineError(f"p is 1 or 2, not {p}")
@@ -117,22 +112,10 @@ def jacobian(
         images = 1.0
     if isinstance(images, bool) or not isinstance(images, int | float) or not 0 < images <= 1:
         raise UntwineError(f"images is a share of the batch, more than 0 and at most 1, not {images!r}")
-    soft = 0 if soft is None else soft
-    if isinstance(soft, bool) or not isinstance(soft, int | float) or not 0 <= soft <= 10:
-        raise UntwineError(f"soft is a width from 0 to 10 times the mean of a layer, not {soft!r}")
-    if soft and estimator == "finite":
-        raise UntwineError("finite differences notice kinks by themselves: soft is for exact columns")
-    share = _fraction(images, "images is a share of the batch")
-    width = _fraction(soft, "soft is a width") if soft else (0, 1)
-    return Penalty(Jacobian(p, estimator, columns, through, float(eps), share, width))
-
-
-def _fraction(value: float, what: str) -> tuple[int, int]:
-    """A number as a fraction of whole ones: 0.1 is a tenth, not the float next to it."""
-    found = Fraction(value).limit_denominator(1000)
-    if found == 0:
-        raise UntwineError(f"{what}, a thousandth or more, not {value!r}")
-    return found.as_integer_ratio()
+    share = Fraction(images).limit_denominator(1000)  # 0.1 is a tenth, not the float next to it
+    if share == 0:
+        raise UntwineError(f"images is a share of the batch, a thousandth or more, not {images!r}")
+    return Penalty(Jacobian(p, estimator, columns, through, float(eps), share.as_integer_ratio()))
 
 
 @part
