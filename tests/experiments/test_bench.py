@@ -76,7 +76,7 @@ def test_rows_of_every_table(quick, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (row,) = measured(Plan(("figure4",), ("beta_vae",), **PLAIN), out)
     each = row["ms_per_seed_and_step"] * 2 / 1e3
     assert row["steps"] == 3
-    assert row["minutes_for_300000_steps"] == pytest.approx((row["compile_seconds"] + 300_000 * each) / 60)
+    assert row["minutes_for_300000_steps"] == pytest.approx(300_000 * each / 60)
     (row, other) = measured(Plan(("encoding",), packs=(2,), paths=("plain",)), out)
     assert row["seconds"] > 0 == row["deviation"] and row["states"] == 50 and row["pack"] == 2
     assert [row["batching"], other["batching"]] == ["vmap", "loop"] and other["deviation"] < 1e-5

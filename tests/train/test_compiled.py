@@ -124,10 +124,11 @@ def dots(**arguments: Any) -> uw.Run:
     return uw.Run(method=uw.methods.jl1_vae(anneal=2, **arguments), dataset=images, network=network, **settings)
 
 
+@pytest.mark.parametrize("images", [None, 0.5])
 @pytest.mark.parametrize("through", ["both", "decoder"])
-def test_convolutions(through: str) -> None:
+def test_convolutions(through: str, images: float | None) -> None:
     """Through our own kernels where there are such: other sums in another order."""
-    run = dots(columns=1, through=through)
+    run = dots(columns=1, through=through, images=images)
     (plain, log), (fast, log2) = trained(run, None), trained(run, "trace")
     for a, b in zip(log, log2, strict=True):
         assert b["members"]["seed-1"] == pytest.approx(a["members"]["seed-1"], rel=1e-4)
@@ -135,13 +136,14 @@ def test_convolutions(through: str) -> None:
     assert (fast.state.optimiser["first"] - moved).norm() / moved.norm() < 1e-3
 
 
-def test_what_is_the_same_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("images", [None, 0.5])
+def test_what_is_the_same_is_computed_once(images: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Holding z fixed for the penalty takes another way back to z, two convolutions long, but no second pass."""
     graphs, traced = [], compiled._traced
     monkeypatch.setattr(compiled, "_traced", lambda *given: graphs.append(traced(*given)) or graphs[-1])
     counts = {}
     for through in ("both", "decoder"):
-        trained(dots(through=through, columns=1), "trace")
+        trained(dots(through=through, columns=1, images=images), "trace")
         graphs[-1].graph.eliminate_dead_code()
         targets = [str(node.target) for node in graphs[-1].graph.nodes]
         names = ("up", "up_fold", "weight", "down")

@@ -34,7 +34,7 @@ def jl1_vae(
         anneal: Steps over which beta and gamma rise linearly from 0.
         columns: How many of the Jacobian's columns to sample for each image, unbiasedly; all of them if none.
         estimator: exact, or finite: one-sided differences as in the paper.
-        through: decoder: the gradient reaches the decoder alone, as in the authors' code; both: the encoder too (Eq. 3).
+        through: decoder: the gradient reaches the decoder alone, as in the authors' code; both: as Eq. 3 has it.
         images: The share of a batch's images whose columns are taken, 0.25 say, unbiasedly; all of them if none.
     """
     return uw.Objective(
