@@ -16,7 +16,8 @@ from torch import nn
 from untwine.model import likelihoods, networks, posteriors, priors
 from untwine.model.check import check
 from untwine.model.info import Info
-from untwine.model.jacobian import is_known, jacobian
+from untwine.model.jacobian import jacobian
+from untwine.model.passes import is_known
 from untwine.model.vae import VAE, create
 
 # Settings, and the shapes to try them on.

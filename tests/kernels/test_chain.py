@@ -12,8 +12,9 @@ from torch.func import functional_call, vmap
 from untwine.kernels import operators
 from untwine.kernels.geometry import Geometry
 from untwine.model.convolutions import Stage, fast, stages
-from untwine.model.jacobian import column_sum, flatten, power_sum, push, trace, unit_tangents
+from untwine.model.jacobian import column_sum, power_sum, unit_tangents
 from untwine.model.layers import Conv2d, ConvTranspose2d, Linear
+from untwine.model.passes import flatten, push, trace
 
 MEMBERS, BATCH, LATENTS = 3, 5, 2
 # The shape that goes in, the layers, and whether the last one is done as products and then their sums.

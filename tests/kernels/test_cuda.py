@@ -23,7 +23,7 @@ from untwine.kernels.chain import Link, Plan
 from untwine.kernels.geometry import Geometry
 from untwine.model.convolutions import Stage, fast, stages
 from untwine.model.info import Info
-from untwine.model.jacobian import flatten
+from untwine.model.passes import flatten
 
 KERNELS = ("down", "up", "fold", "weight")
 NETWORKS: dict[str, tuple[uw.Network, int]] = {

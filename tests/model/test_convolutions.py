@@ -10,8 +10,8 @@ from torch.func import functional_call, vmap
 import untwine as uw
 from untwine.model.convolutions import Dense, Stage, fast, is_fast, stages
 from untwine.model.info import Info
-from untwine.model.jacobian import flatten, trace
 from untwine.model.layers import Conv2d, ConvTranspose2d, Linear
+from untwine.model.passes import flatten, trace
 
 
 def conv(**settings: object) -> nn.Conv2d:

@@ -15,6 +15,7 @@ from untwine.errors import UntwineError
 from untwine.model import jacobian as J
 from untwine.model.check import check
 from untwine.model.layers import ACTIVATIONS, Linear, rule
+from untwine.model.passes import flatten, is_known, push, trace
 
 
 class Residual(nn.Module):
@@ -133,15 +134,15 @@ def test_gradients_of_a_penalty_on_it(name):
 
 
 def test_known_layers_share_the_pass_and_others_do_not_pass_for_known():
-    assert all(rule(layer) is not None for layer in J.flatten(make("every known layer")))
-    assert J.is_known(make("nested")) and J.is_known(nn.Sequential(Linear(3, 2)))
+    assert all(rule(layer) is not None for layer in flatten(make("every known layer")))
+    assert is_known(make("nested")) and is_known(nn.Sequential(Linear(3, 2)))
     for name in ("residual", "subclass", "circular padding", "group norm", "flatten from 2"):
-        assert not J.is_known(make(name)), name
+        assert not is_known(make(name)), name
 
 
 def test_trace_is_the_pass():
     decoder, z = make("every known layer"), points()
-    passed = J.trace(decoder, z)
+    passed = trace(decoder, z)
     assert torch.equal(passed.output, decoder(z)) and passed.values[0] is z
     assert len(passed.values) == len(passed.layers) + 1 == 12
     longer = passed.then(nn.Tanh())
@@ -152,7 +153,7 @@ def test_any_direction_can_be_pushed():
     decoder, z = make("residual"), points()
     directions = torch.randn(2, 3, 3, generator=torch.Generator().manual_seed(2))
     expected = torch.einsum("cbl,blp->cbp", directions, reverse(decoder, z))
-    assert torch.allclose(J.push(J.trace(decoder, z), directions), expected, rtol=1e-5, atol=1e-6)
+    assert torch.allclose(push(trace(decoder, z), directions), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_under_vmap_as_in_a_loop():
@@ -232,7 +233,7 @@ def test_choose_depends_on_each_point_alone():
 def test_chosen_tangents_are_the_chosen_columns():
     decoder, z = make("residual"), points()
     chosen = torch.tensor([[2, 0], [1, 0], [2, 1]])
-    columns = J.push(J.trace(decoder, z), J.chosen_tangents(z, chosen))
+    columns = push(trace(decoder, z), J.chosen_tangents(z, chosen))
     whole = reverse(decoder, z)
     for example, picks in enumerate(chosen.tolist()):
         for place, latent in enumerate(picks):
@@ -246,7 +247,7 @@ def test_chunks_with_recomputation_change_nothing(name, limit):
     wanted = [z, *decoder.parameters()]
 
     def run(limit: int | None) -> tuple[torch.Tensor, ...]:
-        total = J.column_sum(J.trace(decoder, z), J.unit_tangents(z), lambda c: c.abs().pow(1.5), limit).sum()
+        total = J.column_sum(trace(decoder, z), J.unit_tangents(z), lambda c: c.abs().pow(1.5), limit).sum()
         return total, *torch.autograd.grad(total, wanted, allow_unused=True, materialize_grads=True)
 
     expected = J.jacobian(decoder, z).abs().pow(1.5).sum()
@@ -278,7 +279,7 @@ def test_recomputation_keeps_less():
     z = torch.randn(50, 8)
 
     def run(limit: int) -> int:
-        passed, tangents = J.trace(decoder, z), J.unit_tangents(z)
+        passed, tangents = trace(decoder, z), J.unit_tangents(z)
         return kept_bytes(lambda: J.column_sum(passed, tangents, torch.square, limit).sum())
 
     assert run(1) < run(1 << 40) / 5
@@ -296,7 +297,7 @@ def test_recomputation_under_vmap(monkeypatch):
             self.inner = decoder
 
         def forward(self, z: torch.Tensor) -> torch.Tensor:
-            return J.column_sum(J.trace(self.inner, z), J.unit_tangents(z), torch.abs).sum()
+            return J.column_sum(trace(self.inner, z), J.unit_tangents(z), torch.abs).sum()
 
     def gradients() -> list[torch.Tensor]:
         leaves = {f"inner.{k}": v.detach().requires_grad_() for k, v in weights.items()}
@@ -322,7 +323,7 @@ def test_recomputation_under_vmap_keeps_less(monkeypatch):
             self.inner = decoder
 
         def forward(self, z: torch.Tensor) -> torch.Tensor:
-            return J.column_sum(J.trace(self.inner, z), J.unit_tangents(z), torch.square).sum()
+            return J.column_sum(trace(self.inner, z), J.unit_tangents(z), torch.square).sum()
 
     def total() -> torch.Tensor:
         state = {f"inner.{name}": w for (name, _), w in zip(decoder.named_parameters(), weights, strict=True)}
@@ -341,8 +342,8 @@ def test_tangents_stay_in_float32_under_autocast(name):
     decoder, z = make(name), points(30)
     # Without oneDNN: its bfloat16 kernels are an illegal instruction where AMX is announced but not allowed.
     with torch.backends.mkldnn.flags(enabled=False), torch.autocast("cpu", torch.bfloat16):
-        passed = J.trace(decoder, z)
-        columns = J.push(passed, J.unit_tangents(z))
+        passed = trace(decoder, z)
+        columns = push(passed, J.unit_tangents(z))
         total = J.column_sum(passed, J.unit_tangents(z), torch.abs).sum()
     assert passed.output.dtype == torch.bfloat16
     assert columns.dtype == total.dtype == torch.float32

@@ -15,7 +15,7 @@ import untwine as uw
 from untwine.errors import UntwineError
 from untwine.model.info import Info
 from untwine.model.initial import initialise
-from untwine.model.jacobian import trace
+from untwine.model.passes import trace
 from untwine.model.posteriors import PointQ
 from untwine.model.vae import VAE, create
 from untwine.objective.adversary import adversarial_total_correlation, permute

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 import untwine as uw
 from untwine.errors import UntwineError
 from untwine.model.info import Info
-from untwine.model.jacobian import trace
+from untwine.model.passes import trace
 from untwine.model.posteriors import DiagonalQ, FullQ, PointQ, Q
 from untwine.model.vae import VAE, create
 from untwine.objective.core import Penalty, at_step, evaluate

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from untwine.model.jacobian import finite_differences, power_sum, trace, unit_tangents
+from untwine.model.jacobian import finite_differences, power_sum, unit_tangents
+from untwine.model.passes import trace
 
 
 class Norm(nn.Module):

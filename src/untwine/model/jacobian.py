@@ -1,17 +1,12 @@
 """The Jacobian of a decoder's mean with respect to the latents, and estimators of its columns.
 
-The exact way pushes unit tangents forward, layer by layer, through a pass that is already there: known
-layers use their rule (a ReLU's tangent shares the primal's mask), any other module `torch.func.jvp`. All
-of it is ordinary torch code, so one reverse pass gives the gradients of any function of the columns.
+The exact way pushes unit tangents forward through a pass that is already there.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import itertools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -20,212 +15,12 @@ from torch import Tensor, nn
 
 from untwine.errors import UntwineError
 from untwine.kernels.geometry import added
-from untwine.model.convolutions import Dense, Stage, is_fast, stages
-from untwine.model.layers import held, rule, slope
+from untwine.model.convolutions import Stage
+from untwine.model.layers import slope
+from untwine.model.passes import Trace, push, recomputed, tangent_bytes, trace
 
 # Tangents of one chunk may take this many bytes before the chunk is recomputed in the backward pass.
 CHUNK_BYTES = 1 << 30
-
-
-@dataclass(frozen=True)
-class Trace:
-    """A decoder's pass, layer by layer, ready to push tangents through."""
-
-    layers: tuple[nn.Module, ...]
-    values: tuple[Tensor, ...]  # the input of each layer, then the output of the last
-    kept: tuple[tuple[Tensor, ...], ...]  # what each layer kept besides: the masks of a stage, `[1, batch, ...]`
-
-    @property
-    def output(self) -> Tensor:
-        return self.values[-1]
-
-    def then(self, layer: nn.Module) -> Trace:
-        """The trace continued by one more layer."""
-        value, kept = _apply(layer, self.values[-1])
-        return Trace((*self.layers, layer), (*self.values, value), (*self.kept, kept))
-
-    def shorter(self) -> Trace:
-        """The trace without its last layer."""
-        return Trace(self.layers[:-1], self.values[:-1], self.kept[:-1])
-
-    def at(self, places: slice) -> Trace:
-        """The pass of a part of the batch."""
-        kept = tuple(tuple(mask[:, places] for mask in masks) for masks in self.kept)
-        return Trace(self.layers, tuple(value[places] for value in self.values), kept)
-
-
-class _Joined(torch.autograd.Function):
-    """The first of two equal tensors, with a gradient for both."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(a: Tensor, b: Tensor) -> Tensor:
-        return a.clone()
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        pass
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
-        return gradients[0], gradients[0]
-
-
-class _Tracing(nn.Module):
-    """`trace` of a network as a module."""
-
-    def __init__(self, network: nn.Module):
-        super().__init__()
-        self.network = network
-
-    def forward(self, z: Tensor) -> Trace:
-        return trace(self.network, z)
-
-
-def parted(decoder: nn.Module, z: Float[Tensor, "batch ..."]) -> tuple[Trace, Trace]:
-    """`trace`, and the same pass with z held fixed, for what is to reach the decoder's weights alone.
-
-    The first is made of two passes, of which one holds z fixed and the other the weights. So there is one way back to
-    the weights, which the gradients of both traces take together, and another to z, which is that of the first alone.
-    Where a step is compiled, passes that are the same forward are computed once.
-    """
-    fixed = trace(decoder, z.detach())
-    other: Trace = held(_Tracing(decoder))(z)
-    values = tuple(_Joined.apply(a, b) for a, b in zip(other.values[1:], fixed.values[1:], strict=True))
-    return Trace(fixed.layers, (z, *values), fixed.kept), fixed
-
-
-def flatten(module: nn.Module) -> list[nn.Module]:
-    """A module as a sequence of layers; only plain `nn.Sequential`s are opened."""
-    if type(module) is nn.Sequential:
-        return [layer for child in module for layer in flatten(child)]
-    return [module]
-
-
-def _apply(layer: nn.Module, x: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
-    return layer.trace(x) if isinstance(layer, Stage) else (_value(layer, x), ())
-
-
-def _value(layer: nn.Module, x: Tensor) -> Tensor:
-    """A layer's output; what works in place gets a copy, since a trace keeps its input (and jvp its tangent)."""
-    return layer(x.clone() if any(getattr(inner, "inplace", False) for inner in layer.modules()) else x)
-
-
-def applied(network: nn.Module, x: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch ..."]:
-    """The output of a network, by the layers or stages that `trace` has, of which nothing is kept."""
-    for layer in stages(flatten(network)):
-        x = _apply(layer, x)[0]
-    return x
-
-
-def trace(decoder: nn.Module, z: Float[Tensor, "batch ..."]) -> Trace:
-    """Run a network and keep what the tangents need."""
-    passed = Trace((), (z,), ())
-    for layer in stages(flatten(decoder)):
-        passed = passed.then(layer)
-    return passed
-
-
-def _push(
-    layers: Sequence[nn.Module], values: Sequence[Tensor], kept: Sequence[Sequence[Tensor]], tangents: Tensor
-) -> Tensor:
-    if not is_fast():  # tangents keep their own precision (float32) even where the pass itself ran in bfloat16
-        values = [value.to(tangents.dtype) for value in values]
-    for layer, x, y, masks in zip(layers, values[:-1], values[1:], kept, strict=True):
-        if isinstance(layer, Stage | Dense):
-            tangents = layer.push(masks, tangents)
-            continue
-        known = rule(layer)
-        if known is not None:
-            tangents = known(layer, x, y, tangents)
-        else:
-            f = functools.partial(_value, layer)
-            tangents = torch.func.vmap(lambda t, f=f, x=x: torch.func.jvp(f, (x,), (t,))[1])(tangents)
-    return tangents
-
-
-def _precision(tangents: Tensor) -> contextlib.AbstractContextManager[Any]:
-    """Tangents are in float32; those that go through kernels in the precision of the pass."""
-    return contextlib.nullcontext() if is_fast() else torch.autocast(tangents.device.type, enabled=False)
-
-
-def push(passed: Trace, tangents: Float[Tensor, "columns batch latent"]) -> Float[Tensor, "columns batch ..."]:
-    """Directional derivatives of a traced pass, in the precision of the tangents.
-
-    >>> layer = nn.Linear(2, 3)
-    >>> columns = push(trace(layer, torch.ones(1, 2)), torch.eye(2)[:, None])
-    >>> torch.allclose(columns[:, 0].T, layer.weight)
-    True
-    """
-    with _precision(tangents):
-        return _push(passed.layers, passed.values, passed.kept, tangents)
-
-
-def tangent_bytes(passed: Trace) -> int:
-    """Bytes that the tangents of one column keep for a backward pass, about."""
-    return 2 * 4 * sum(value.numel() for value in (*passed.values, *(m for masks in passed.kept for m in masks)))
-
-
-class _Push(nn.Module):
-    """The layers of a trace as one module, so that `functional_call` can put their weights in place."""
-
-    def __init__(self, passed: Trace, function: Callable[[Tensor], Tensor]):
-        super().__init__()
-        self.layers, self.function = nn.ModuleList(passed.layers), function
-        self.counts = [len(masks) for masks in passed.kept]
-
-    def forward(self, tangents: Tensor, *values: Tensor) -> Tensor:
-        own, rest = len(self.layers) + 1, iter(values[len(self.layers) + 1 :])
-        kept = [tuple(itertools.islice(rest, count)) for count in self.counts]
-        with _precision(tangents):
-            return self.function(_push(list(self.layers), values[:own], kept, tangents))
-
-
-class _Recomputed(torch.autograd.Function):
-    """A function of tensors that keeps its inputs alone, and runs again in the backward pass.
-
-    `torch.utils.checkpoint` does the same, but not under vmap: it would run again outside of it.
-    """
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
-        return function(*tensors)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.function = inputs[0]
-        ctx.save_for_backward(*inputs[1:])
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
-        tensors = ctx.saved_tensors
-        places = [place for place, tensor in enumerate(tensors) if tensor.is_floating_point()]  # not bits of masks
-
-        def function(*some: Tensor) -> Tensor:
-            whole = list(tensors)
-            for place, tensor in zip(places, some, strict=True):
-                whole[place] = tensor
-            return ctx.function(*whole)
-
-        pull = torch.func.vjp(function, *(tensors[place] for place in places))[1]
-        found = dict(zip(places, pull(*gradients), strict=True))
-        return None, *(found.get(place) for place in range(len(tensors)))
-
-
-def _recomputed(passed: Trace, tangents: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-    module = _Push(passed, function)
-    values = (*passed.values, *(mask for masks in passed.kept for mask in masks))
-    state = {k: v for k, v in (*module.named_parameters(), *module.named_buffers()) if v.is_floating_point()}
-    names, count = list(state), len(values)
-
-    def run(tangents: Tensor, *rest: Tensor) -> Tensor:
-        state = dict(zip(names, rest[count:], strict=True))
-        return torch.func.functional_call(module, state, (tangents, *rest[:count]))
-
-    return _Recomputed.apply(run, tangents, *values, *state.values())
 
 
 class _Added(torch.autograd.Function):
@@ -267,7 +62,7 @@ def column_sum(
         return _Added.apply(function(columns.to(tangents.dtype)))
 
     parts = tangents.split(size)
-    sums = [_recomputed(passed, part, added) if recompute else added(push(passed, part)) for part in parts]
+    sums = [recomputed(passed, part, added) if recompute else added(push(passed, part)) for part in parts]
     return functools.reduce(torch.add, sums)
 
 
@@ -358,8 +153,3 @@ def jacobian(
         found = push(trace(decode, z), tangents) * (z.shape[-1] / columns)
         return torch.einsum("cbd,cb...->bd...", tangents, found)
     raise UntwineError(f"unknown estimator {estimator!r}; it is 'exact', 'finite' or 'sampled'")
-
-
-def is_known(decoder: nn.Module) -> bool:
-    """Whether every layer has a tangent rule, tested once for all."""
-    return all(rule(layer) is not None for layer in flatten(decoder))

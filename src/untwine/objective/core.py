@@ -20,8 +20,8 @@ from torch import distributions as D
 from untwine.errors import UntwineError, refuse_unknown, unknown
 from untwine.model.given import Prior, given
 from untwine.model.info import Info
-from untwine.model.jacobian import parted, trace
 from untwine.model.likelihoods import Likelihood
+from untwine.model.passes import parted, trace
 from untwine.model.posteriors import Posterior, precise
 from untwine.model.vae import VAE
 from untwine.objective.schedules import Constant, Number, Schedule, product, schedule

@@ -11,14 +11,8 @@ from torch import Tensor
 from untwine.errors import UntwineError
 from untwine.model.convolutions import is_fast
 from untwine.model.info import Info
-from untwine.model.jacobian import (
-    choose,
-    chosen_tangents,
-    finite_differences,
-    power_sum,
-    push,
-    unit_tangents,
-)
+from untwine.model.jacobian import choose, chosen_tangents, finite_differences, power_sum, unit_tangents
+from untwine.model.passes import push
 from untwine.objective.core import Penalty
 from untwine.objective.terms import Needs, Pass, Term
 from untwine.parts import Each, number, part

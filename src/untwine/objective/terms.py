@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch import distributions as D
 
 from untwine.model.info import Info
-from untwine.model.jacobian import Trace, trace
 from untwine.model.layers import held as held  # for penalties with an adversary
+from untwine.model.passes import Trace, trace
 from untwine.model.posteriors import Q
 from untwine.model.vae import VAE
 from untwine.parts import Number

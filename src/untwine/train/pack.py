@@ -25,7 +25,7 @@ from untwine.model import networks
 from untwine.model.check import check
 from untwine.model.info import Info
 from untwine.model.initial import initialise
-from untwine.model.jacobian import is_known
+from untwine.model.passes import is_known
 from untwine.model.vae import VAE, create, refuse_state, seeded
 from untwine.objective.core import Objective, Penalty, evaluate, is_leaf
 from untwine.objective.schedules import Schedule, schedule
