@@ -299,6 +299,7 @@ TABLE: dict[str, list[tuple[Callable[..., Tensor], dict[str, Any]]]] = {
         (jacobian_vae(2), {}),
         (jacobian_vae(2), {"beta": 2.0, "gamma": 3.0, "anneal": 0}),
         (jacobian_vae(2), {"gamma": 3.0, "anneal": 5, "columns": 1}),
+        (jacobian_vae(2), {"gamma": 3.0, "anneal": 5, "through": "both"}),
         (jacobian_vae(2), {"gamma": 3.0, "anneal": 5, "estimator": "finite", "images": 0.5}),
     ],
 }

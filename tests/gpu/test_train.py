@@ -32,7 +32,7 @@ METHODS = {name: (lambda name=name: small(name)) for name in uw.methods.names()}
     "generalised normal + mmd": lambda: small("decomposition_vae", prior="generalised-normal"),
     "factor-vae + learned prior": lambda: small("factor_vae", prior="anisotropic-normal(learned=true)"),
     "jl1_vae k=2": lambda: uw.methods.jl1_vae(anneal=5, columns=2),
-    "jl2_vae decoder": lambda: uw.methods.jl2_vae(anneal=5, through="decoder"),
+    "jl2_vae both": lambda: uw.methods.jl2_vae(anneal=5, through="both"),
 }
 
 

@@ -35,6 +35,17 @@ class FixedAmount(Term):
 
 
 @part
+class HeldNorm(Term):
+    """Of the mean image, which reaches the decoder alone."""
+
+    def holds(self) -> bool:
+        return True
+
+    def value(self, passed: Pass) -> Tensor:
+        return passed.fixed.output.square().sum()
+
+
+@part
 class NoisyTerm(Term):
     """The mean of its own noise."""
 
@@ -255,8 +266,8 @@ def test_terms_are_averages_over_the_batch():
 
 def test_watching_has_no_effect_on_training():
     vae, (x, noise) = model(), batch()
-    plain = Objective(*_parts(), {"kl": 2.0 * kl, "jacobian": 0.3 * jacobian(1)})
-    more = WATCHABLE | {"held": jacobian(2, through="decoder")}
+    plain = Objective(*_parts(), {"kl": 2.0 * kl, "jacobian": 0.3 * jacobian(1, through="both")})
+    more = WATCHABLE | {"held": jacobian(2), "own": Penalty(HeldNorm())}
     watching = plain.watching({name: penalty for name, penalty in more.items() if name != "kl"})
 
     def run(objective: Objective, watch: bool) -> tuple[dict[str, Tensor], list[Tensor]]:

@@ -47,8 +47,9 @@ def test_alone_or_in_a_pack_with_the_64_px_network() -> None:
     assert len(losses(alone, "seed-2")) == 50
 
 
-def test_loop_and_vmap_compute_the_same_step() -> None:
-    run = dots(seeds=[0, 1], method=uw.methods.jl1_vae(anneal=1))
+@pytest.mark.parametrize("through", ["both", "decoder"])
+def test_loop_and_vmap_compute_the_same_step(through: str) -> None:
+    run = dots(seeds=[0, 1], method=uw.methods.jl1_vae(anneal=1, through=through))
     results = []
     for batching in ("loop", "vmap"):
         pack = Pack(run.members(), run.info(), CPU, batching)

@@ -34,6 +34,7 @@ PACKS, LATENTS = (1, 2, 5, 10, 20, 50), (5, 10, 25, 50, 100)
 PATHS, PRECISIONS = ("fast", "plain"), ("float32", "bfloat16")
 PACK, WIDTH = 10, 10  # where nothing else is said: seeds, latents
 COMPARED = ("beta_vae", "jl1_vae exact", "jl1_vae k=1 quarter")  # where packs or latents vary
+FIGURE4 = ("beta_vae", "jl1_vae exact decoder")
 PUBLISHED, LONG = 300_000, 20_000  # steps of rhodes2021's Figure 4, and how many of them are run
 STATES = 200_000  # 20 windows of 10,000
 REPEATS, WARM, BLOCK_SECONDS = 7, 20, 1.0  # short blocks, most of which nothing disturbs
@@ -72,7 +73,7 @@ class Plan:
         """
         refuse_unknown("table", self.tables, TABLES)
         refuse_unknown("path", self.paths, PATHS)
-        some, fast, both = self.variants or COMPARED, self.paths or ("fast",), self.precisions or PRECISIONS
+        fast, both = self.paths or ("fast",), self.precisions or PRECISIONS
         for table in self.tables:
             if table == "encoding":
                 yield from self._encoding()
@@ -83,6 +84,7 @@ class Plan:
             else:
                 packs = (self.packs or PACKS) if table == "packs" else (PACK,)
                 latents = (self.latents or LATENTS) if table == "latents" else (WIDTH,)
+                some = self.variants or (FIGURE4 if table == "figure4" else COMPARED)
                 for path, precision, size, width, variant in product(fast, both, packs, latents, some):
                     yield Case(table, variant, size, width, path, precision)
 

@@ -17,7 +17,7 @@ def run(
 ) -> dict[str, Any]:
     """Train two seeds of each method, score them locally, and return what became of them.
 
-    Both methods have beta = 1, and JL1-VAE gamma = 0.2 besides; the weights rise over all the steps. (The
+    Both methods have beta = 1, and JL1-VAE gamma = 0.1 besides; the weights rise over all the steps. (The
     models begin to see the dots after some 500 steps; had the weights risen by then, some would never do so.)
 
     Args:
@@ -31,7 +31,7 @@ def run(
     data = uw.datasets.three_dots(size=32, positions=32, examples=50_000)
     methods = {
         "beta_vae": uw.methods.beta_vae(beta=1.0, anneal=steps),
-        "jl1_vae": uw.methods.jl1_vae(beta=1.0, gamma=0.2, anneal=steps, columns=2),
+        "jl1_vae": uw.methods.jl1_vae(beta=1.0, gamma=0.1, anneal=steps, columns=2),
     }
     for name, method in methods.items():
         spec = uw.Run(

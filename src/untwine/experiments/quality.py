@@ -37,7 +37,7 @@ VARIANTS = (
     "jl1-vae through=both",
     "jl1-vae columns=1 through=both",
     "jl1-vae columns=1 images=0.25 through=both",
-    "jl1-vae columns=1 estimator=finite precision=float32",
+    "jl1-vae columns=1 estimator=finite",
 )
 METRICS = ("local-mig", "local-modularity")
 KEYS = ("variant", "step", "steps", "seeds", "path", "precision", "radii", "windows", "points", "dataset")

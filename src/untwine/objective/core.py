@@ -203,7 +203,7 @@ def evaluate(
         prior=vae.prior(),
         z=z,
         trace=decoded.then(vae.likelihood.mean),
-        fixed=None if fixed is None else fixed.then(vae.likelihood.mean),
+        shared=None if fixed is None else fixed.then(vae.likelihood.mean),
         vae=vae,
         noise=noise,
         data_size=data_size,
