@@ -180,10 +180,15 @@ def same(a: uw.Ensemble, b: uw.Ensemble) -> bool:
 
 
 def test_loss_curves_overlap() -> None:
-    """Two thousand steps with the same noise and batches, the mean of sixteen seeds.
+    """Two thousand steps: the same noise and batches, so the curves stay together though rounding grows."""
+    run = dots(uw.methods.jl1_vae(anneal=1000), steps=2000, log_every=100, seeds=[0, 1], lr=3e-4)
+    fast, plain = (uw.fit(run, device="cuda", path=path) for path in ("fast", "plain"))
+    np.testing.assert_allclose(losses(fast, "seed-0"), losses(plain, "seed-0"), rtol=1e-2)
+    assert losses(fast, "seed-0")[-1] < losses(fast, "seed-0")[0]
 
-    Rounding grows with training: one seed may begin to learn some steps earlier on one path than on the other.
-    """
+
+def test_mean_loss_curves_overlap() -> None:
+    """The same for the mean of sixteen seeds: one may begin to learn some steps earlier on one path."""
     run = dots(uw.methods.jl1_vae(anneal=1000), steps=2000, log_every=100, seeds=range(16), lr=3e-4)
     trained = [uw.fit(run, device="cuda", path=path) for path in ("fast", "plain")]
     fast, plain = (np.mean([losses(one, f"seed-{seed}") for seed in range(16)], axis=0) for one in trained)

@@ -15,7 +15,7 @@ import untwine as uw
 from untwine.errors import UntwineError
 from untwine.model.info import Info
 from untwine.model.vae import VAE, create
-from untwine.objective import core
+from untwine.objective import core, terms
 from untwine.objective.core import Objective, Penalty, Sum, at_step, evaluate, is_leaf
 from untwine.objective.penalties import WATCHABLE, jacobian, kl, watchable
 from untwine.objective.schedules import Constant, Product, ramp
@@ -284,16 +284,18 @@ def test_watching_has_no_effect_on_training():
     assert not any(watched[name].requires_grad for name in watched.keys() - base.keys())
 
 
-def test_what_is_only_watched_does_not_part_the_pass(monkeypatch):
+def test_what_is_only_watched_takes_no_pass_of_its_own(monkeypatch):
     """Neither where it is not due, nor where it is: training costs, and rounds, as it would without."""
     vae, (x, noise) = model(), batch()
-    used, original = [], core.parted
-    monkeypatch.setattr(core, "parted", lambda *given: used.append(1) or original(*given))
+    used, parted, trace = [], core.parted, terms.trace
+    monkeypatch.setattr(core, "parted", lambda *given: used.append("parted") or parted(*given))
+    monkeypatch.setattr(terms, "trace", lambda *given: used.append("another") or trace(*given))
     for watch in (False, True):
-        evaluate(vae, at_step({"kl": kl, "held": jacobian(1).watch()}, 0), x, noise, 100, watch)
+        penalties = {"kl": kl, "held": jacobian(1).watch(), "some": jacobian(1, images=0.5).watch()}
+        evaluate(vae, at_step(penalties, 0), x, noise, 100, watch)
     assert not used
     evaluate(vae, at_step({"held": jacobian(1)}, 0), x, noise)
-    assert len(used) == 1
+    assert used == ["parted"]
 
 
 def test_gradients_reach_every_parameter_and_prior_noise_is_not_drawn():

@@ -41,14 +41,21 @@ def test_alone_or_in_a_pack_with_a_dense_network(batching: str) -> None:
 
 
 def test_alone_or_in_a_pack_with_the_64_px_network() -> None:
+    method = uw.methods.jl1_vae(anneal=20, columns=1, through="both")
+    pack, alone = (uw.fit(dots(seeds=seeds, method=method)) for seeds in ([0, 1, 2, 3], [2]))
+    for term in ("loss", "reconstruction", "kl", "jacobian"):
+        np.testing.assert_allclose(losses(pack, "seed-2", term), losses(alone, "seed-2", term), rtol=1e-5)
+    assert len(losses(alone, "seed-2")) == 50
+
+
+def test_alone_or_in_a_pack_where_rounding_switches_a_unit() -> None:
+    """The norm of a Jacobian jumps where a ReLU is on in one and off in the other: here at step 46, on two threads."""
     pack, alone = uw.fit(dots(seeds=[0, 1, 2, 3])), uw.fit(dots(seeds=[2]))
     for term in ("loss", "reconstruction", "kl"):
         np.testing.assert_allclose(losses(pack, "seed-2", term), losses(alone, "seed-2", term), rtol=1e-5)
-    # The norm of a Jacobian jumps where rounding switches a unit on or off: now and then, not from there on.
     first, second = (np.array(losses(one, "seed-2", "jacobian")) for one in (pack, alone))
-    errors = abs(first / second - 1)
-    assert np.quantile(errors, 0.9) < 1e-5 and errors.max() < 1e-3
-    assert len(errors) == 50
+    errors = np.sort(abs(first / second - 1))
+    assert errors[-2] < 1e-5 and errors[-1] < 1e-4
 
 
 @pytest.mark.parametrize("through", ["both", "decoder"])

@@ -210,6 +210,7 @@ class _Recomputed(torch.autograd.Function):
 
 
 def recomputed(passed: Trace, tangents: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+    """`function(push(passed, tangents))`, of which nothing is kept for the backward pass, which computes it again."""
     module = _Push(passed, function)
     values = (*passed.values, *(mask for masks in passed.kept for mask in masks))
     state = {k: v for k, v in (*module.named_parameters(), *module.named_buffers()) if v.is_floating_point()}

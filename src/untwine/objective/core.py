@@ -203,7 +203,7 @@ def evaluate(
         prior=vae.prior(),
         z=z,
         trace=decoded.then(vae.likelihood.mean),
-        shared=None if fixed is None else fixed.then(vae.likelihood.mean),
+        fixed=None if fixed is None else fixed.then(vae.likelihood.mean),
         vae=vae,
         noise=noise,
         data_size=data_size,
@@ -224,8 +224,8 @@ def evaluate(
             elif here.adversaries:
                 raise UntwineError(f"penalty {name!r} has an adversary but no adversary_loss")
         elif watch:
-            with torch.no_grad():
-                terms[name] = _scalar(name, penalty.term.value(here))
+            with torch.no_grad():  # so that there is nothing to hold fixed
+                terms[name] = _scalar(name, penalty.term.value(replace(here, fixed=passed.trace)))
     return {"loss": loss, **terms, **against}
 
 

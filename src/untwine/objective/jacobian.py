@@ -56,7 +56,7 @@ class Jacobian(Term):
             with torch.autocast(z.device.type, enabled=False):  # differences of bfloat16 numbers would be noise
                 columns = finite_differences(lambda z: passed.decode(z).output, z, tangents, self.eps)
             return scale * (columns.abs() if self.p == 1 else columns.square()).sum()
-        there = passed.trace if self.through == "both" else passed.shared
+        there = passed.trace if self.through == "both" else passed.fixed
         traced = passed.decode(z) if there is None else there if places is None else there.at(places)
         return scale * power_sum(traced, tangents, self.p)
 

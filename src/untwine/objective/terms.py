@@ -65,12 +65,7 @@ class Pass:
     adversaries: Mapping[str, nn.Module] = field(default_factory=dict)
     prior_sample: Tensor | None = None  # [batch, latent], for those that need it
     second: Tensor | None = None  # [batch, latent]: posterior samples of another batch, without gradient
-    shared: Trace | None = None  # `trace` with z held fixed, if a penalty that trains needs it
-
-    @property
-    def fixed(self) -> Trace:
-        """`trace` with z held fixed: what is made of it reaches the decoder alone."""
-        return self.decode(self.z.detach()) if self.shared is None else self.shared
+    fixed: Trace | None = None  # `trace` with z held fixed, for those that need it
 
     @property
     def mean(self) -> Tensor:
