@@ -10,7 +10,9 @@ from jaxtyping import install_import_hook
 
 THREADS = 2
 # Examples are looked for in every module; these can be imported only where Triton is installed.
-collect_ignore = [] if find_spec("triton") else [f"src/untwine/kernels/{name}.py" for name in ("launch", "tiles")]
+collect_ignore = (
+    [] if find_spec("triton") else [f"src/untwine/kernels/{name}.py" for name in ("triton_launch", "triton_kernels")]
+)
 
 # Every shape annotation of untwine is checked while the tests run. The hook rewrites modules as they are
 # imported, so untwine must not have been imported before. An int may stand for a float, as in pyright.

@@ -14,7 +14,10 @@ PACKAGE = Path(__file__).parents[1] / "src" / "untwine"
 LEVELS = [
     {"cli"},
     {"experiments"},
-    {"report", "launch"},
+    {"bench"},
+    {"launch"},
+    {"report"},
+    {"scoring"},
     {"train", "metrics", "analysis"},
     {"methods"},  # reaches what is below through the root package alone, and so stays free of torch
     {"objective"},
@@ -26,7 +29,7 @@ LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
 
 # Top-level files that gather names of the rooms for the user. All other top-level files are "base".
 FACADES = {"", "datasets"}
-USES_FACADES = {"cli", "experiments", "methods"}
+USES_FACADES = {"cli", "experiments", "bench", "methods"}
 
 
 def room_of(module: str) -> str:

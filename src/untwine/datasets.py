@@ -10,21 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from untwine.data.cars3d import cars3d
-from untwine.data.dataset import Dataset
-from untwine.data.dots import three_dots
-from untwine.data.dsprites import dsprites
-from untwine.data.idx import fashion_mnist, mnist
-from untwine.data.images import images
-from untwine.data.mpi3d import mpi3d, mpi3d_multi
-from untwine.data.patches import natural_patches
-from untwine.data.pinwheel import pinwheel
-from untwine.data.shapes3d import shapes3d
-from untwine.data.smallnorb import smallnorb
+from untwine.data.contract import Dataset
+from untwine.data.families.cars3d import cars3d
+from untwine.data.families.dots import three_dots
+from untwine.data.families.dsprites import dsprites
+from untwine.data.families.images import images
+from untwine.data.families.mnist import fashion_mnist, mnist
+from untwine.data.families.mpi3d import mpi3d, mpi3d_multi
+from untwine.data.families.patches import natural_patches
+from untwine.data.families.pinwheel import pinwheel
+from untwine.data.families.shapes3d import shapes3d
+from untwine.data.families.smallnorb import smallnorb
+from untwine.data.families.squares import xy_squares
+from untwine.data.families.synthetic import synthetic_linear, synthetic_nonlinear
+from untwine.data.families.tiled import tiled
 from untwine.data.specs import datasets as _registry
-from untwine.data.squares import xy_squares
-from untwine.data.synthetic import synthetic_linear, synthetic_nonlinear
-from untwine.data.tiled import tiled
 
 __all__ = [
     "cars3d",

@@ -81,8 +81,8 @@ def test_bench_takes_the_arguments_of_its_function(monkeypatch: pytest.MonkeyPat
         """Measure."""
         return [{"pack_size": size, "steps_per_second": float(steps)} for size in pack_sizes]
 
-    monkeypatch.setitem(sys.modules, "untwine.experiments.bench", SimpleNamespace(run=run))
-    monkeypatch.setattr("untwine.experiments.bench", SimpleNamespace(run=run), raising=False)
+    monkeypatch.setitem(sys.modules, "untwine.bench.training", SimpleNamespace(run=run))
+    monkeypatch.setattr("untwine.bench.training", SimpleNamespace(run=run), raising=False)
     assert main(["bench", "--pack-sizes", "1", "2", "--json"]) == 0
     assert [row["pack_size"] for row in json.loads(capsys.readouterr().out)["rows"]] == [1, 2]
     assert main(["bench"]) == 0

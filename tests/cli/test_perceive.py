@@ -18,9 +18,8 @@ from untwine.analysis.perception import Importance, Row, importance
 from untwine.cli import main
 from untwine.cli import perceive as cli_perceive
 from untwine.errors import UntwineError
-from untwine.experiments import perceive
 from untwine.model.likelihoods import NAMED
-from untwine.report import perception
+from untwine.report import perceive, perception
 
 Captured = pytest.CaptureFixture[str]
 

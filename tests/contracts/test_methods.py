@@ -25,7 +25,8 @@ from untwine.errors import UntwineError
 from untwine.model.info import Info
 from untwine.model.initial import initialise
 from untwine.model.vae import VAE, create
-from untwine.objective.core import Objective, at_step, evaluate
+from untwine.objective.core import Objective
+from untwine.objective.evaluation import at_step, evaluate
 from untwine.parts import from_json, resolve, structure, to_json
 
 LATENTS, PIXELS, BATCH, SIZE = 3, 6, 4, 100

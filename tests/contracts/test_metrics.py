@@ -11,7 +11,7 @@ import pytest
 
 import untwine as uw
 from untwine.data import FactorSpace
-from untwine.data.dataset import Dataset
+from untwine.data.contract import Dataset
 from untwine.metrics.designs import Groups, Independent, Pairs
 
 SPACE = FactorSpace(("a", "b", "c"), (9, 9, 9), ("ordered", "cyclic", "categorical"))

@@ -15,7 +15,7 @@ from untwine.errors import UntwineError
 from untwine.model import posteriors
 from untwine.model.info import Info
 from untwine.model.vae import create
-from untwine.objective.core import at_step, evaluate
+from untwine.objective.evaluation import at_step, evaluate
 from untwine.parts import from_json, is_part, to_json
 
 ALL = {name: value for name, value in vars(posteriors).items() if isinstance(value, posteriors.Posterior)}

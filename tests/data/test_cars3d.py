@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from untwine.data import cars3d as module
-from untwine.data.cars3d import cars3d
-from untwine.data.pictures import resized
+from untwine.data.families import cars3d as module
+from untwine.data.families.cars3d import cars3d
+from untwine.data.files.pictures import resized
 from untwine.data.specs import build
 from untwine.errors import UntwineError
 

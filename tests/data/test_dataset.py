@@ -13,7 +13,7 @@ import pytest
 
 import untwine.datasets
 from untwine.data import Dataset, build, dataset, datasets
-from untwine.data.dataset import Unlabelled
+from untwine.data.contract import Unlabelled
 from untwine.data.specs import fingerprint
 from untwine.errors import UntwineError
 
@@ -105,7 +105,7 @@ def test_the_decorator_keeps_the_signature():
 
 
 def test_examples_are_built_in_chunks_and_kept(monkeypatch):
-    monkeypatch.setattr(sys.modules["untwine.data.dataset"], "_CHUNK_BYTES", 64)
+    monkeypatch.setattr(sys.modules["untwine.data.contract"], "_CHUNK_BYTES", 64)
     data = Counting(21, 2)
     assert data.nbytes == 21 * 2 * 4 and data.dtype == np.float32
     table = data.examples()

@@ -9,12 +9,12 @@ import zipfile
 import numpy as np
 import pytest
 
-import untwine.data.dsprites as module
+import untwine.data.families.dsprites as module
 from untwine.analysis.perception import importance
-from untwine.data import sprites
-from untwine.data.dsprites import dsprites
+from untwine.data.families import sprites
+from untwine.data.families.dsprites import dsprites
 from untwine.data.specs import build, complete
-from untwine.data.tabled import Tabled
+from untwine.data.states import Tabled
 from untwine.errors import UntwineError
 
 SPACE = sprites.SPACE

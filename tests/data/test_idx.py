@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from untwine.data import idx, store
-from untwine.data.idx import fashion_mnist, mnist
+from untwine.data.families import mnist as idx
+from untwine.data.families.mnist import fashion_mnist, mnist
+from untwine.data.files import store
 from untwine.data.specs import build, public_of
 from untwine.errors import UntwineError
 

@@ -429,7 +429,7 @@ def test_an_array_has_no_files(folder):
 
 
 def test_wrong_kinds_are_said_before_pictures_are_read(folder, monkeypatch):
-    monkeypatch.setattr("untwine.data.photographs.upright", lambda file: pytest.fail("read"))
+    monkeypatch.setattr("untwine.data.files.folders.upright", lambda file: pytest.fail("read"))
     table = sheet(folder, "angle,shape\n1,disc\n2,disc\n3,star\n")
     for kinds, message in {
         ("angel=cyclic",): "unknown factor in kinds: 'angel'; did you mean 'angle'?",
@@ -461,6 +461,6 @@ def test_the_content_of_files_is_known_and_that_of_arrays_is_in_the_spec(folder)
 def test_a_bar_is_shown_for_a_folder(folder, monkeypatch):
     told = []
     monkeypatch.setattr(
-        "untwine.data.photographs.track", lambda items, what, total: told.append((what, total)) or iter(items)
+        "untwine.data.files.folders.track", lambda items, what, total: told.append((what, total)) or iter(items)
     )
     assert len(images(folder)) == 3 and told == [("pictures", 3)]

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from untwine.data import FactorSpace
+from untwine.data.files.labels import BINS, MANY, FactorTable
+from untwine.data.files.sheets import factor_table
 from untwine.data.labelled import Labelled
-from untwine.data.labels import BINS, MANY, FactorTable
-from untwine.data.sheets import factor_table
 from untwine.errors import UntwineError
 
 

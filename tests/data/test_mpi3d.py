@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from untwine.data import mpi3d as module
-from untwine.data.mpi3d import mpi3d, mpi3d_multi
+from untwine.data.families import mpi3d as module
+from untwine.data.families.mpi3d import mpi3d, mpi3d_multi
 from untwine.data.specs import build
 from untwine.errors import UntwineError
 

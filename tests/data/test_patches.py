@@ -17,8 +17,9 @@ import scipy.io
 from PIL import Image
 from sklearn.datasets import load_sample_images
 
-from untwine.data import patches, store
-from untwine.data.patches import natural_patches, whitened
+from untwine.data.families import patches
+from untwine.data.families.patches import natural_patches, whitened
+from untwine.data.files import store
 from untwine.data.specs import build, complete, public_of
 from untwine.errors import UntwineError
 from untwine.streams import np_uniform

@@ -41,7 +41,7 @@ def files() -> dict:
 
 
 def test_checksums(tmp_path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("untwine.data.idx.DEBIAN", dict.fromkeys(("mnist", "fashion_mnist"), str(tmp_path)))
+    monkeypatch.setattr("untwine.data.families.mnist.DEBIAN", dict.fromkeys(("mnist", "fashion_mnist"), str(tmp_path)))
     assert {path: file.checksum for path, file in files().items()} == PUBLISHED
 
 

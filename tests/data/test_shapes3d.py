@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from untwine.analysis import importance
-from untwine.data import room, shapes3d
-from untwine.data.room import MATERIALS, SCENE, SHAPES, View, camera, meet, normals
+from untwine.data.families import room, shapes3d
+from untwine.data.families.room import MATERIALS, SCENE, SHAPES, View, camera, meet, normals
 from untwine.data.specs import build, public_of
 from untwine.errors import UntwineError
 from untwine.streams import np_uniform

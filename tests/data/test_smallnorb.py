@@ -8,9 +8,9 @@ import struct
 import numpy as np
 import pytest
 
-from untwine.data import smallnorb as module
-from untwine.data.pictures import resized
-from untwine.data.smallnorb import smallnorb
+from untwine.data.families import smallnorb as module
+from untwine.data.families.smallnorb import smallnorb
+from untwine.data.files.pictures import resized
 from untwine.data.specs import build
 from untwine.errors import UntwineError
 

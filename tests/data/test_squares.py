@@ -207,8 +207,8 @@ def test_standardisation_is_the_mean_over_images_of_their_own_deviation():
 def test_standardisation_in_parts_changes_nothing(monkeypatch):
     data = three_dots(examples=50, size=16)
     whole = data.standardisation()
-    # By its full name: `untwine.data.dataset` as an attribute is the decorator.
-    monkeypatch.setattr(importlib.import_module("untwine.data.dataset"), "_CHUNK_BYTES", 5000)
+    # By its full name: `untwine.data.contract` as an attribute is the decorator.
+    monkeypatch.setattr(importlib.import_module("untwine.data.contract"), "_CHUNK_BYTES", 5000)
     for one, other in zip(whole, data.standardisation(), strict=True):
         assert np.allclose(one, other, rtol=1e-13, atol=0)
 

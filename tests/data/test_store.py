@@ -25,9 +25,9 @@ import numpy as np
 import pytest
 
 from untwine import files
-from untwine.data import download, stamps, store
-from untwine.data.pictures import broken
-from untwine.data.public import File
+from untwine.data.files import download, stamps, store
+from untwine.data.files.pictures import broken
+from untwine.data.files.public import File
 from untwine.errors import Unavailable, UntwineError
 from untwine.locks import locked
 from untwine.progress import counter
@@ -832,7 +832,7 @@ def test_a_lock_that_another_user_left_behind_is_used(data, server, monkeypatch)
 
 
 def fetching(file: File) -> str:
-    return f"from untwine.data.public import File\nprint(store.fetch({file!r}))"
+    return f"from untwine.data.files.public import File\nprint(store.fetch({file!r}))"
 
 
 def started(code: str) -> subprocess.Popen[str]:
@@ -1184,7 +1184,7 @@ def test_what_was_found_wrong_in_a_read_only_folder_is_not_used(data, tmp_path, 
 
 def test_a_check_while_a_file_is_made_again_does_no_harm(data, monkeypatch):
     """Between its new stamp and the file itself, or while the old one is read."""
-    from untwine.data import made
+    from untwine.data.files import derived as made
 
     path = store.derived("a.npy", counting([]), "counting")
     right = path.read_bytes()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from untwine.data.synthetic import rotation
+from untwine.data.families.synthetic import rotation
 from untwine.datasets import synthetic_linear, synthetic_nonlinear
 from untwine.errors import UntwineError
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import untwine.datasets
-from untwine.data import store
 from untwine.data.catalogue import describe
+from untwine.data.files import store
 from untwine.data.specs import datasets, public_of
 from untwine.streams import np_uniform
 

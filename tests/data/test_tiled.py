@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import untwine.datasets
-from untwine.data import tiled as module
-from untwine.data.dataset import Dataset
+from untwine.data.contract import Dataset
 from untwine.data.factors import FactorSpace
+from untwine.data.families import tiled as module
+from untwine.data.families.tiled import Fixed, tiled, tiled_space
 from untwine.data.labelled import Labelled
 from untwine.data.specs import build, complete
-from untwine.data.tabled import Tabled
-from untwine.data.tiled import Fixed, tiled, tiled_space
+from untwine.data.states import Tabled
 from untwine.datasets import pinwheel, three_dots, xy_squares
 from untwine.errors import UntwineError
 
@@ -163,7 +163,7 @@ def test_completing_a_spec_makes_no_dataset(monkeypatch):
         raise AssertionError("a dataset was made")
 
     monkeypatch.setattr(module, "Tiled", no)
-    monkeypatch.setattr("untwine.data.squares.Squares", no)
+    monkeypatch.setattr("untwine.data.families.squares.Squares", no)
     assert complete({"name": "tiled", "dataset": "xy-squares(4)"})["dataset"] == SQUARES
 
 

@@ -9,7 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from untwine.kernels import cuda, cuts, operators, reference
+from untwine.kernels import cuda_launch as cuda
+from untwine.kernels import operators, reference
+from untwine.kernels import tiling as cuts
 from untwine.kernels.geometry import Geometry
 from untwine.model.convolutions import Stage, fast
 from untwine.model.layers import Conv2d, ConvTranspose2d
@@ -192,7 +194,7 @@ def test_members_with_the_same_images() -> None:
 @pytest.mark.parametrize(("members", "images", "masks"), [(1, 1, 1), (2, 14, 7)])
 @pytest.mark.parametrize("g", [*GEOMETRIES.values(), *SERVED.values()], ids=[*GEOMETRIES, *SERVED])
 def test_triton(g: Geometry, members: int, images: int, masks: int, kind: torch.dtype) -> None:
-    from untwine.kernels import launch
+    from untwine.kernels import triton_launch as launch
 
     data, most = Data(g, members, images, masks, kind), ROUNDING[kind]
     down, up = g.down_weight(data.w, kind), g.up_weight(data.w, kind)

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from untwine.kernels.nvrtc import _argument
+from untwine.kernels.cuda_compiler import _argument
 
 COMPILER = shutil.which("g++")
 HERE = Path(__file__).parent

@@ -23,7 +23,7 @@ def rounded(kind: torch.dtype, *shape: int, seed: int) -> Tensor:
 
 
 def errors(g: Geometry, kind: torch.dtype) -> dict[str, float]:
-    from untwine.kernels import launch
+    from untwine.kernels import triton_launch as launch
 
     big, small = (
         rounded(kind, MEMBERS, IMAGES, *size, seed=seed)

@@ -18,8 +18,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import untwine as uw
 from untwine.errors import UntwineError
-from untwine.kernels import cuda, cuts
-from untwine.kernels.chain import Link, Plan
+from untwine.kernels import cuda_launch as cuda
+from untwine.kernels import tiling as cuts
+from untwine.kernels.autograd import Link, Plan
 from untwine.kernels.geometry import Geometry
 from untwine.model.convolutions import Stage, fast, stages
 from untwine.model.info import Info

@@ -9,7 +9,9 @@ from emulator import bits
 from expected import error, followed, geometry, numbers
 from torch import Tensor
 
-from untwine.kernels import cuda, cuts, reference
+from untwine.kernels import cuda_launch as cuda
+from untwine.kernels import reference
+from untwine.kernels import tiling as cuts
 from untwine.kernels.geometry import Geometry
 
 pytestmark = pytest.mark.skipif(emulator.COMPILER is None, reason="needs g++")

@@ -11,7 +11,7 @@ import torch
 
 import untwine as uw
 from untwine.data import FactorSpace
-from untwine.data.dataset import Dataset
+from untwine.data.contract import Dataset
 from untwine.data.labelled import Labelled
 from untwine.data.windows import around
 from untwine.errors import UntwineError

@@ -16,7 +16,7 @@ import untwine as uw
 from untwine.model import likelihoods
 from untwine.model.info import Info
 from untwine.model.vae import create
-from untwine.objective.core import at_step, evaluate
+from untwine.objective.evaluation import at_step, evaluate
 from untwine.parts import Each, from_json, to_json
 
 INFO = Info(latents=2, shape=(3, 4, 5))

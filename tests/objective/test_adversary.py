@@ -19,7 +19,8 @@ from untwine.model.passes import trace
 from untwine.model.posteriors import PointQ
 from untwine.model.vae import VAE, create
 from untwine.objective.adversary import adversarial_total_correlation, permute
-from untwine.objective.core import Objective, at_step, evaluate
+from untwine.objective.core import Objective
+from untwine.objective.evaluation import at_step, evaluate
 from untwine.objective.schedules import ramp
 from untwine.objective.terms import Adversary, Pass
 from untwine.parts import each, from_json, resolve, structure, to_json

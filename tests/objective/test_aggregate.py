@@ -26,7 +26,8 @@ from untwine.objective.aggregate import (
     stratified_weights,
     total_correlation,
 )
-from untwine.objective.core import Objective, Penalty, at_step, evaluate, is_leaf
+from untwine.objective.core import Objective, Penalty, is_leaf
+from untwine.objective.evaluation import at_step, evaluate
 from untwine.objective.penalties import adversarial_total_correlation, dip_i, named
 from untwine.objective.terms import Pass
 from untwine.parts import from_json, leaves, rebuild, to_json

@@ -15,8 +15,9 @@ import untwine as uw
 from untwine.errors import UntwineError
 from untwine.model.info import Info
 from untwine.model.vae import VAE, create
-from untwine.objective import core, terms
-from untwine.objective.core import Objective, Penalty, Sum, at_step, evaluate, is_leaf
+from untwine.objective import evaluation, terms
+from untwine.objective.core import Objective, Penalty, Sum, is_leaf
+from untwine.objective.evaluation import at_step, evaluate
 from untwine.objective.penalties import WATCHABLE, jacobian, kl, watchable
 from untwine.objective.schedules import Constant, Product, ramp
 from untwine.objective.terms import Needs, Pass, Term
@@ -287,8 +288,8 @@ def test_watching_has_no_effect_on_training():
 def test_what_is_only_watched_takes_no_pass_of_its_own(monkeypatch):
     """Neither where it is not due, nor where it is: training costs, and rounds, as it would without."""
     vae, (x, noise) = model(), batch()
-    used, parted, trace = [], core.parted, terms.trace
-    monkeypatch.setattr(core, "parted", lambda *given: used.append("parted") or parted(*given))
+    used, parted, trace = [], evaluation.parted, terms.trace
+    monkeypatch.setattr(evaluation, "parted", lambda *given: used.append("parted") or parted(*given))
     monkeypatch.setattr(terms, "trace", lambda *given: used.append("another") or trace(*given))
     for watch in (False, True):
         penalties = {"kl": kl, "held": jacobian(1).watch(), "some": jacobian(1, images=0.5).watch()}

@@ -17,8 +17,9 @@ from untwine.errors import UntwineError
 from untwine.metrics import alignment
 from untwine.model.info import Info
 from untwine.model.vae import VAE, create
-from untwine.objective.core import Objective, Penalty, at_step, evaluate, is_leaf
+from untwine.objective.core import Objective, Penalty, is_leaf
 from untwine.objective.divergence import DeltaKL, Distance, capacity, delta_kl, distance, entropy, kl
+from untwine.objective.evaluation import at_step, evaluate
 from untwine.objective.schedules import Constant, ramp
 from untwine.objective.terms import Needs, Pass, Term
 from untwine.parts import each, from_json, leaves, part, rebuild, resolve, structure, to_json

@@ -16,7 +16,8 @@ from untwine.model.info import Info
 from untwine.model.layers import Linear
 from untwine.model.networks import Network
 from untwine.model.vae import VAE, create
-from untwine.objective.core import Penalty, at_step, evaluate
+from untwine.objective.core import Penalty
+from untwine.objective.evaluation import at_step, evaluate
 from untwine.objective.jacobian import _spread
 from untwine.objective.penalties import (
     deterministic_reconstruction,

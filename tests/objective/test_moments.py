@@ -17,7 +17,8 @@ from untwine.model.info import Info
 from untwine.model.passes import trace
 from untwine.model.posteriors import DiagonalQ, FullQ, PointQ, Q
 from untwine.model.vae import VAE, create
-from untwine.objective.core import Penalty, at_step, evaluate
+from untwine.objective.core import Penalty
+from untwine.objective.evaluation import at_step, evaluate
 from untwine.objective.moments import covariance, dip_i, dip_ii
 from untwine.objective.schedules import ramp
 from untwine.objective.terms import Pass

@@ -53,7 +53,7 @@ def members() -> dict[str, bytes]:
 
 def write(folder: Path, patch: pytest.MonkeyPatch, content: Mapping[str, bytes | tarfile.TarInfo]) -> Path:
     """Write an archive of these members, and let the loader expect it."""
-    module = importlib.import_module("untwine.data.cars3d")
+    module = importlib.import_module("untwine.data.families.cars3d")
     path = folder / module.FILES[0].path
     path.parent.mkdir(parents=True, exist_ok=True)
     with tarfile.open(path, "w:gz", compresslevel=1) as archive:
@@ -70,7 +70,7 @@ def write(folder: Path, patch: pytest.MonkeyPatch, content: Mapping[str, bytes |
 
 def expect(path: Path, patch: pytest.MonkeyPatch) -> None:
     """Let the loader take the file for the published one, whatever is in it."""
-    module = importlib.import_module("untwine.data.cars3d")
+    module = importlib.import_module("untwine.data.families.cars3d")
     checksum = "md5:" + hashlib.md5(path.read_bytes()).hexdigest()
     patch.setattr(module, "FILES", (replace(module.FILES[0], checksum=checksum, size=path.stat().st_size),))
     patch.setattr(module, "SPACE", replace(module.SPACE, sizes=(ELEVATIONS, AZIMUTHS, len(OBJECTS))))

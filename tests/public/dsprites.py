@@ -37,7 +37,7 @@ def arrays() -> dict[str, Any]:
 
 def write(folder: Path, patch: pytest.MonkeyPatch, **changed: Any) -> None:
     """Write the file, with other arrays if need be (None leaves one out), and let the loader expect it."""
-    module = importlib.import_module("untwine.data.dsprites")
+    module = importlib.import_module("untwine.data.families.dsprites")
     (file,) = module.FILES
     path = folder / file.path
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from untwine.data import idx
-from untwine.data.public import File
+from untwine.data.families import mnist as idx
+from untwine.data.files.public import File
 
 ARGUMENTS: dict = {}
 LENGTH = 40

@@ -34,7 +34,7 @@ def write(
     **more: Any,
 ) -> None:
     """Write these variants with `images` and more arrays, and let the loader expect them."""
-    module = importlib.import_module("untwine.data.mpi3d")
+    module = importlib.import_module("untwine.data.families.mpi3d")
     files = dict(module.FILES)
     for variant in variants:
         file = files[variant]

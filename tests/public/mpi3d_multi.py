@@ -16,4 +16,4 @@ HELD = {"colour": 1, "shape": 1, "size": 1, "camera": 0, "background": 1}
 
 def publish(folder: Path, patch: pytest.MonkeyPatch) -> None:
     runpy.run_path(str(Path(__file__).with_name("mpi3d.py")))["publish"](folder, patch)
-    patch.setattr(importlib.import_module("untwine.data.mpi3d"), "HELD", HELD)
+    patch.setattr(importlib.import_module("untwine.data.families.mpi3d"), "HELD", HELD)

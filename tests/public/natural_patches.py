@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from untwine.data import patches
+from untwine.data.families import patches
 
 ARGUMENTS: dict = {"source": "olshausen", "examples": 20}
 LENGTH = 40

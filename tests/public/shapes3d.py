@@ -9,9 +9,9 @@ import h5py
 import numpy as np
 import pytest
 
-from untwine.data import shapes3d
 from untwine.data.factors import FactorSpace
-from untwine.data.public import File
+from untwine.data.families import shapes3d
+from untwine.data.files.public import File
 
 ARGUMENTS: dict = {}
 SIZES = (2, 3, 2, 2, 4, 2)

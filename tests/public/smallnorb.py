@@ -53,7 +53,7 @@ def contents(split: str) -> dict[str, bytes]:
 
 def write(folder: Path, patch: pytest.MonkeyPatch, changed: dict[tuple[str, str], bytes]) -> None:
     """Write all six files, some of them with another content (packed already), and let the loader expect them."""
-    module = importlib.import_module("untwine.data.smallnorb")
+    module = importlib.import_module("untwine.data.families.smallnorb")
     files = dict(module.FILES)
     for (split, part), file in files.items():
         path = folder / file.path

@@ -18,7 +18,7 @@ from untwine.model.networks import Network
 from untwine.model.posteriors import FullQ
 from untwine.model.priors import Prior
 from untwine.model.vae import VAE, create
-from untwine.objective.core import at_step, evaluate
+from untwine.objective.evaluation import at_step, evaluate
 from untwine.objective.penalties import kl
 
 LATENTS, PIXELS = 3, 6

@@ -21,7 +21,7 @@ import untwine as uw
 from untwine.model.info import Info
 from untwine.model.networks import Network
 from untwine.model.vae import VAE, create
-from untwine.objective.core import at_step, evaluate
+from untwine.objective.evaluation import at_step, evaluate
 from untwine.objective.penalties import jacobian, kl, linearised_reconstruction
 
 PIXELS = 5

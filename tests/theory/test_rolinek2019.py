@@ -14,7 +14,7 @@ from torch import Tensor, nn
 import untwine as uw
 from untwine.model.info import Info
 from untwine.model.networks import Network
-from untwine.objective.core import at_step, evaluate
+from untwine.objective.evaluation import at_step, evaluate
 from untwine.objective.penalties import (
     deterministic_reconstruction,
     linearised_reconstruction,

@@ -109,7 +109,7 @@ def test_damaged_constants_are_named(tmp_path: Path, value):
 def test_seeds_of_other_images_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: bool):
     """By their content, or by what standardises them where a dataset does not tell its content."""
     if not known:
-        monkeypatch.setattr("untwine.data.images.Table.content", None)
+        monkeypatch.setattr("untwine.data.families.images.Table.content", None)
     pictures = np.random.default_rng(0).integers(0, 255, (20, 16, 16), np.uint8)
     np.save(tmp_path / "pictures.npy", pictures)
     dataset = uw.datasets.images(tmp_path / "pictures.npy")

@@ -16,7 +16,7 @@ from untwine.analysis.distances import distance_matrices
 from untwine.analysis.losses import CHUNK, OfMeans, perceived
 from untwine.analysis.states import Grid, Pairs, States, Track, check_dataset, no_pairs, states_of, tracked
 from untwine.checks import whole
-from untwine.data.dataset import Dataset
+from untwine.data.contract import Dataset
 from untwine.errors import UntwineError
 from untwine.model.likelihoods import NAMED, Likelihood, Overlap
 

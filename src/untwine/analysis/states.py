@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from jaxtyping import Int64, Shaped
 
-from untwine.data.dataset import Dataset
+from untwine.data.contract import Dataset
 from untwine.data.factors import FactorSpace
 from untwine.errors import UntwineError
 from untwine.streams import np_uniform

@@ -7,7 +7,7 @@ import numpy as np
 from untwine.analysis.distances import kept_values
 from untwine.analysis.states import check_dataset, states_of
 from untwine.checks import whole
-from untwine.data.dataset import Dataset
+from untwine.data.contract import Dataset
 from untwine.errors import UntwineError
 
 # A factor's values `[steps]`, and an image `[steps, *shape]` of each.

@@ -10,9 +10,9 @@ from untwine.errors import unknown
 
 # What can be measured: modules with a `run`, whose arguments are the flags and which returns rows.
 BENCHES = {
-    "train": "untwine.experiments.bench",
-    "metrics": "untwine.experiments.bench_metrics",
-    "quality": "untwine.experiments.quality",
+    "train": "untwine.bench.training",
+    "metrics": "untwine.bench.metrics",
+    "quality": "untwine.bench.quality",
 }
 
 

@@ -36,8 +36,8 @@ def data(args: list[str]) -> None:
 
 
 def _list(args: list[str]) -> None:
-    from untwine.data import store
     from untwine.data.catalogue import describe
+    from untwine.data.files import store
     from untwine.datasets import get, names
     from untwine.progress import amount
 
@@ -81,7 +81,7 @@ def _factors(sizes: dict[str, int]) -> str:
 
 
 def _get(args: list[str]) -> None:
-    from untwine.data import store
+    from untwine.data.files import store
     from untwine.data.specs import public_of
 
     made, given = _one(args, "get", "untwine data get dsprites\nuntwine data get mpi3d --dataset.variant toy", [])
@@ -133,8 +133,9 @@ def _about(command: str) -> str:
 
 
 def _check(args: list[str]) -> None:
-    from untwine.data import datasets, store
+    from untwine.data import datasets
     from untwine.data.catalogue import public_files
+    from untwine.data.files import store
 
     names = []
     while args and not args[0].startswith("-"):
@@ -163,7 +164,7 @@ def _check(args: list[str]) -> None:
 
 
 def _show(args: list[str]) -> None:
-    from untwine.experiments import show
+    from untwine.report import show
 
     shown = {"out": "shown/NAME.png"}
     fields = [("show", flags.arguments(show.run, prefix=False, shown=shown, leave_out=("dataset",)))]

@@ -22,7 +22,7 @@ USAGE = "untwine evaluate RUN [RUN ...] [OPTIONS]"
 
 
 def evaluate(args: list[str]) -> None:
-    from untwine.experiments import evaluate, scorer, scores
+    from untwine.scoring import evaluate, scorer, scores
     from untwine.train.devices import pick_device
 
     paths, rest = _paths(args)
@@ -82,7 +82,7 @@ def _paths(args: list[str]) -> tuple[list[Path], list[str]]:
 
 def _listed() -> str:
     from untwine import metrics
-    from untwine.experiments.requests import PAIRED
+    from untwine.scoring.requests import PAIRED
 
     lines = []
     for name in metrics.names():

@@ -11,7 +11,7 @@ from untwine.errors import UntwineError
 
 def fit(run: Any, out: Path, options: dict[str, Any], as_json: bool) -> None:
     """Train what is left to train, then say what there is."""
-    from untwine.experiments import results
+    from untwine.scoring import results
     from untwine.train import loop
     from untwine.train.folder import FINISHED
 

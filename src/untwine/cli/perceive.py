@@ -30,7 +30,7 @@ untwine perceive images --dataset.source my-pictures/"""
 
 
 def perceive(args: list[str]) -> None:
-    from untwine.experiments import perceive
+    from untwine.report import perceive
 
     def fields(name: str) -> list[Any]:
         return [("perceive", flags.arguments(perceive.run, prefix=False, shown={"out": _out(name)}))]

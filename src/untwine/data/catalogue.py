@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from untwine.data import store
-from untwine.data.public import File
+from untwine.data.files import store
+from untwine.data.files.public import File
 from untwine.data.specs import datasets, public_of
 
 YOURS, DRAWN, PRESENT, FETCHABLE = "yours", "drawn", "present", "fetchable"

@@ -7,7 +7,7 @@ import functools
 import numpy as np
 from jaxtyping import Int64, Shaped
 
-from untwine.data.dataset import Dataset
+from untwine.data.contract import Dataset
 from untwine.data.factors import FactorSpace
 from untwine.data.specs import fingerprint
 from untwine.errors import UntwineError

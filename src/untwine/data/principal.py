@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int64
 
-from untwine.data.dataset import Dataset
+from untwine.data.contract import Dataset
 from untwine.errors import UntwineError
 from untwine.streams import np_bits, np_uniform
 

@@ -14,8 +14,8 @@ from typing import Any, ParamSpec, overload
 import numpy as np
 
 from untwine.checks import conform
-from untwine.data.dataset import Dataset
-from untwine.data.public import Public
+from untwine.data.contract import Dataset
+from untwine.data.files.public import Public
 from untwine.errors import UntwineError, refuse_unknown
 from untwine.registry import Registry
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import TypeAlias
 
-from untwine.data.dataset import Dataset
+from untwine.data.contract import Dataset
 from untwine.data.principal import chosen
 from untwine.errors import UntwineError
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import untwine as uw
-from untwine.experiments import evaluate, results, scores
+from untwine.scoring import evaluate, results, scores
 from untwine.train.loop import Interrupted
 
 METRICS = ("local-mig", "local-modularity")

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from untwine.kernels import reference
-from untwine.kernels.cuts import LAST
 from untwine.kernels.geometry import Geometry
+from untwine.kernels.tiling import LAST
 
 
 def serves(x: Tensor, g: Geometry, what: str) -> bool:
@@ -38,7 +38,7 @@ def has_tail(x: Tensor, g: Geometry, last: Geometry, known: bool) -> bool:
 
 
 def _cuda():  # a module, which is imported where there is a GPU
-    from untwine.kernels import cuda
+    from untwine.kernels import cuda_launch as cuda
 
     return cuda
 
@@ -46,7 +46,7 @@ def _cuda():  # a module, which is imported where there is a GPU
 def _kernels(x: Tensor):  # one of two modules
     if not x.is_cuda:
         return reference
-    from untwine.kernels import launch
+    from untwine.kernels import triton_launch as launch
 
     return launch
 

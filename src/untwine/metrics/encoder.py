@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float32, Int64
 
 from untwine.checks import as_array
-from untwine.data.dataset import Dataset
+from untwine.data.contract import Dataset
 from untwine.data.factors import FactorSpace
 from untwine.errors import UntwineError
 

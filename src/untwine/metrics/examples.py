@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int64
 
-from untwine.data.dataset import Dataset
+from untwine.data.contract import Dataset
 from untwine.data.factors import FactorSpace
 from untwine.data.windows import Window, around
 from untwine.errors import UntwineError

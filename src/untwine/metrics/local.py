@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from untwine import checks
-from untwine.data.dataset import Dataset
+from untwine.data.contract import Dataset
 from untwine.data.factors import FactorSpace
 from untwine.data.windows import Window, around, whole
 from untwine.errors import UntwineError, refuse_unknown

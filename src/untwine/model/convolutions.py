@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from untwine.model.layers import rule
 
 if TYPE_CHECKING:
-    from untwine.kernels.chain import Plan
+    from untwine.kernels.autograd import Plan
 
 _FAST: ContextVar[bool] = ContextVar("fast", default=False)
 
@@ -80,7 +80,7 @@ class Stage(nn.Module):
         self.layers = nn.ModuleList(layers)
 
     def _plan(self, shape: Sequence[int], tangents: bool) -> Plan:
-        from untwine.kernels.chain import Link, Plan
+        from untwine.kernels.autograd import Link, Plan
         from untwine.kernels.geometry import Geometry
 
         links, (height, width) = [], shape
@@ -104,7 +104,7 @@ class Stage(nn.Module):
         return Plan(tuple(links), tangents)
 
     def _run(self, x: Tensor, rest: Sequence[Tensor | None], tangents: bool) -> list[Tensor]:
-        from untwine.kernels.chain import Chain
+        from untwine.kernels.autograd import Chain
 
         plan = self._plan(x.shape[2:], tangents)
         return list(Chain.apply(plan, _inside(x), *self._weights(), *rest))  # type: ignore[no-untyped-call]
@@ -127,7 +127,7 @@ class Stage(nn.Module):
     def norm(self, masks: Sequence[Tensor], tangents: Tensor, u: Tensor, p: int) -> Tensor | None:
         """The sum of u |t|^p over tangents t behind the stage, `u` being `[batch, ...]`; None where `push` must do."""
         from untwine.kernels import operators
-        from untwine.kernels.chain import Norm
+        from untwine.kernels.autograd import Norm
 
         plan, half = self._plan(tangents.shape[3:], True), len(masks) // 2
         if not plan.folds or half < 2 or len(plan.links) != half + 1:

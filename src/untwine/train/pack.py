@@ -27,7 +27,8 @@ from untwine.model.info import Info
 from untwine.model.initial import initialise
 from untwine.model.passes import is_known
 from untwine.model.vae import VAE, create, refuse_state, seeded
-from untwine.objective.core import Objective, Penalty, evaluate, is_leaf
+from untwine.objective.core import Objective, Penalty, is_leaf
+from untwine.objective.evaluation import evaluate
 from untwine.objective.schedules import Schedule, schedule
 from untwine.parts import leaves, rebuild, structure, to_json
 from untwine.train.batches import Batches, Table

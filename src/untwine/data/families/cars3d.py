@@ -1,0 +1,147 @@
+"""Cars3D: 183 car models seen from 24 sides and 4 heights (Reed et al. 2015, "Deep visual analogy-making")."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import zlib
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+from jaxtyping import UInt8
+
+from untwine.checks import whole
+from untwine.data.factors import FactorSpace
+from untwine.data.files import store
+from untwine.data.files.pictures import broken, gathered, resized
+from untwine.data.files.public import File, Public
+from untwine.data.specs import dataset
+from untwine.data.states import Tabled, kept
+from untwine.progress import track
+
+SPACE = FactorSpace(("elevation", "azimuth", "object"), (4, 24, 183), ("ordered", "cyclic", "categorical"))
+FILES = (
+    File(
+        "cars3d/nips2015-analogy-data.tar.gz",
+        (
+            "http://www.scottreed.info/files/nips2015-analogy-data.tar.gz",
+            "http://www-personal.umich.edu/~reedscot/files/nips2015-analogy-data.tar.gz",
+        ),
+        "md5:4e866a7919c1beedf53964e6f7a23686",
+    ),
+)
+SIDE = 128
+_FOLDER = PurePosixPath("data/cars")
+_LIST = "list.txt"
+_LARGEST = 2**26  # bytes of a member; a car with its masks takes a tenth of that
+
+PUBLIC = Public(
+    files=lambda **arguments: FILES, licence="not stated", examples=SPACE.states, shape=(3, 64, 64), factors=SPACE
+)
+
+
+@dataset(public=PUBLIC)
+def cars3d(size: int = 64) -> Tabled:
+    """Renderings of car models: elevation (4), azimuth (24) and object (183) are the factors.
+
+    They come as 128 x 128 colour pictures on white, and are resized to `size` with a bilinear filter, once; the
+    result is kept in the data folder. Objects are numbered as the archive lists them.
+
+    >>> SPACE.names, SPACE.states
+    (('elevation', 'azimuth', 'object'), 17568)
+    """
+    whole("size of cars3d", size, 1)
+    shape = (3, size, size)
+    pixels = (SPACE.states, *shape)
+    table = kept(
+        f"cars3d/cars3d-{size}-1.npy", pixels, lambda: _by_state(store.fetch(FILES[0]), size), "reading Cars3D"
+    )
+    return Tabled(SPACE, shape, partial(gathered, table))
+
+
+def _by_state(archive: Path, size: int) -> Iterator[UInt8[np.ndarray, "objects 3 {size} {size}"]]:
+    """The pictures of all objects, for one elevation and azimuth after the other."""
+    names, cars = _read(archive, size)
+    for elevation, azimuth in np.ndindex(*SPACE.sizes[:2]):
+        yield np.stack([cars[name][elevation, azimuth] for name in names])
+
+
+def _read(archive: Path, size: int) -> tuple[list[str], dict[str, np.ndarray]]:
+    """The names of the objects in their order, and of each all pictures; the archive is passed through once.
+
+    The list may come after what it lists, so a car is resized as it comes, and kept.
+    """
+    names: list[str] | None = None
+    cars: dict[str, np.ndarray] = {}
+    for name, content in track(_members(archive), "reading Cars3D", SPACE.sizes[2] + 1):
+        if name == _LIST:
+            names = [line.strip().removesuffix(".mat") for line in content.decode("utf-8", "replace").splitlines()]
+            names = [line for line in names if line]
+        elif name.removesuffix(".mat") in cars:
+            raise broken(archive, f"{name} is in it twice")
+        else:
+            cars[name.removesuffix(".mat")] = _pictures(archive, name, content, size)
+    if names is None:
+        raise broken(archive, f"it has no {_FOLDER / _LIST}")
+    if len(set(names)) != len(names) or len(names) != SPACE.sizes[2]:
+        raise broken(archive, f"{_LIST} names {len(set(names))} objects in {len(names)} lines, not {SPACE.sizes[2]}")
+    missing = [name for name in names if name not in cars]
+    if missing:
+        raise broken(archive, f"it lacks {len(missing)} of the objects in {_LIST}, such as {missing[0]}.mat")
+    return names, cars
+
+
+def _members(archive: Path) -> Iterator[tuple[str, bytes]]:
+    """Name and content of the list and of each car: plain files only, read in memory and never unpacked."""
+    try:
+        with tarfile.open(archive, "r|gz") as stream:
+            for member in stream:
+                path = PurePosixPath(member.name)  # without the dots of "./data"
+                if path.parent != _FOLDER or not (path.name == _LIST or path.suffix == ".mat") or not member.isreg():
+                    continue
+                file = stream.extractfile(member)
+                if file is None or member.size > _LARGEST:
+                    raise broken(archive, f"{member.name} takes {member.size} bytes")
+                yield path.name, file.read()
+    except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
+        raise broken(archive, error) from None
+
+
+def _pictures(
+    archive: Path, name: str, content: bytes, size: int
+) -> UInt8[np.ndarray, "elevations azimuths 3 {size} {size}"]:
+    """All pictures of an object, by elevation and azimuth."""
+    images = _array(archive, name, content)
+    elevations, azimuths, _ = SPACE.sizes
+    expected = (SIDE, SIDE, 3, azimuths, elevations)
+    if images.shape != expected or images.dtype != np.uint8:
+        found = f"{images.dtype} {list(images.shape)}"
+        raise broken(archive, f"'im' of {name} is {found} instead of uint8 {list(expected)}")
+    upright = images.transpose(4, 3, 2, 0, 1).reshape(-1, 3, SIDE, SIDE)
+    return resized(upright, size).reshape(elevations, azimuths, 3, size, size)
+
+
+def _array(archive: Path, name: str, content: bytes) -> Any:
+    from scipy.io import loadmat
+    from scipy.io.matlab import MatReadError
+
+    try:
+        found = loadmat(io.BytesIO(content), variable_names=["im"])
+    # What a broken file raises depends on where it is broken.
+    except (
+        ValueError,
+        TypeError,
+        LookupError,
+        OSError,
+        EOFError,
+        NotImplementedError,
+        zlib.error,
+        MatReadError,
+    ) as error:
+        raise broken(archive, f"{name} cannot be read as a MATLAB file ({error})") from None
+    if not isinstance(found.get("im"), np.ndarray):
+        raise broken(archive, f"{name} has no array 'im'")
+    return found["im"]

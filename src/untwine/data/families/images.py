@@ -1,0 +1,219 @@
+"""Your own data: a folder of pictures, a .npy or .npz file, or an array."""
+
+from __future__ import annotations
+
+import os
+import warnings
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Shaped, UInt8
+
+from untwine.data.contract import Dataset, Unlabelled
+from untwine.data.files.folders import SUFFIXES, each, eight_bits, files_in, refuse_empty, square
+from untwine.data.files.labels import FactorTable, some
+from untwine.data.files.sheets import factor_table
+from untwine.data.labelled import Held, Labelled
+from untwine.data.specs import absolute, dataset
+from untwine.errors import UntwineError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+_SHAPES = "[n, height, width], [n, height, width, 1 or 3], [n, 1 or 3, height, width], or [n, d] for vectors"
+
+
+def _settle(arguments: dict[str, Any]) -> dict[str, Any]:
+    refuse_empty("images", source=arguments["source"], factors=arguments["factors"])
+    return arguments | {key: absolute(arguments[key]) for key in ("source", "factors")}
+
+
+@dataset(settle=_settle)
+def images(
+    source: str | os.PathLike[str] | np.ndarray,
+    size: int | None = None,
+    channels: int | None = None,
+    factors: str | os.PathLike[str] | np.ndarray | None = None,
+    kinds: tuple[str, ...] = (),
+) -> Dataset:
+    """Pictures from a folder (with its subfolders, in sorted order), a .npy or .npz file, or an array.
+
+    Pictures are cut to their central square and resized to `size`: averaged when they shrink, bicubic when
+    they grow. Pictures from a folder become 64 x 64 unless `size` says otherwise; arrays keep their size.
+    `channels` is 1 (grey) or 3 (colour); left out, it is 1 if every picture is grey, and 3 otherwise.
+    Transparent parts become white; of a moving picture the first frame counts. Names that begin with a dot are
+    passed over.
+
+    Arrays hold 0..255, or [0, 1] if they are floats or booleans; integers that are all 0 or 1 count as
+    black and white. In four dimensions the channels are the last axis if that has 1 or 3 entries, else the
+    second. An array [n, d] of floats is plain vectors. Of an .npz file the array "images" or "imgs" counts,
+    else the first.
+
+    With `factors`, a table with a row for each picture, the data can be scored and their perceived distances explained:
+    whole numbers [n, k] in an array or a .npy file, or a .csv or .tsv file whose first line names the columns. If one
+    of these is called file, filename, image or path, it says by their paths in the folder which pictures the rows are
+    about; else rows are in the order of the pictures, which must be the same by letters and by numbers. All other
+    columns are factors: numbers are ordered, texts categorical. A column of decimals with more than 64 different values
+    is cut into 20 bins of equal width. `kinds` says what factors are that are not of this kind: angle=cyclic,
+    digit=categorical.
+
+    >>> images(np.zeros((5, 32, 32)), channels=3).shape
+    (3, 32, 32)
+    >>> images(np.zeros((4, 8, 8)), factors=np.indices((2, 2)).reshape(2, -1).T, kinds=("factor1=cyclic",)).factors
+    FactorSpace(names=('factor0', 'factor1'), sizes=(2, 2), kinds=('ordered', 'cyclic'))
+    """
+    if channels not in (None, 1, 3):
+        raise UntwineError(f"images: channels is {channels}; it must be 1 (grey) or 3 (colour)")
+    if size is not None and size < 1:
+        raise UntwineError(f"images: size is {size}; it must be at least 1")
+    if factors is None and kinds:
+        raise UntwineError(
+            f"images: kinds ({', '.join(map(str, kinds))}) are those of factors, of which there is no table"
+        )
+    rows = None if factors is None else factor_table(factors, kinds)
+    if rows is not None:
+        rows.kinds(kinds)  # what is wrong with them is said before many pictures are read
+    table, rows = _table(source, size, channels, rows)
+    # A spec has the hash of an array, but only the path of a file.
+    own = not isinstance(source, np.ndarray) or not isinstance(factors, np.ndarray | None)
+    return Table(table, None, own) if rows is None else Labelled(table, *rows.numbered(kinds), own)
+
+
+class Table(Held, Unlabelled):
+    """Examples alone."""
+
+
+def _table(
+    source: str | os.PathLike[str] | np.ndarray, size: int | None, channels: int | None, rows: FactorTable | None
+) -> tuple[Shaped[np.ndarray, "n ..."], FactorTable | None]:
+    """The examples, and the rows of their factors in the same order."""
+    path = None if isinstance(source, np.ndarray) else Path(source).expanduser()
+    if path is not None and path.is_dir():
+        return _from_folder(path, size or 64, channels, rows)
+    if path is None:
+        assert isinstance(source, np.ndarray)
+        table = _from_array(source, size, channels, "the array")
+    elif not path.exists():
+        raise UntwineError(f"images: there is no {path}; give a folder, a .npy or .npz file, or an array")
+    elif path.suffix.lower() in SUFFIXES:
+        raise UntwineError(f"images: {path} is a single picture; give the folder of all of them: {path.parent}")
+    else:
+        table = _from_array(_load(path), size, channels, str(path))
+    if rows is not None and rows.files is not None:
+        raise UntwineError(
+            f"images: {rows.where} says which files its rows are about, but examples of an array have no files: "
+            "remove that column, if the rows are in the order of the examples"
+        )
+    return table, rows and rows.in_order(len(table), "examples")
+
+
+# --- folders ----------------------------------------------------------------------------------------
+
+
+def _from_folder(
+    folder: Path, size: int, channels: int | None, rows: FactorTable | None
+) -> tuple[UInt8[np.ndarray, "n channels size size"], FactorTable | None]:
+    files = files_in(folder, "images")
+    rows = rows and rows.of([file.relative_to(folder).as_posix() for file in files])
+    opened = each(files, folder, lambda picture: eight_bits(square(picture, size)), "pictures")
+    pictures, unreadable = opened.pictures, opened.left_out
+    if not pictures:
+        raise UntwineError(f"images: none of the {len(files)} files in {folder} is readable: {some(unreadable)}")
+    if unreadable and rows is not None and rows.files is None:
+        raise UntwineError(
+            f"images: {len(unreadable)} of the {len(files)} files could not be read: {some(unreadable)}. {rows.where} "
+            "does not say by file names which rows are theirs: remove these files and their rows"
+        )
+    if unreadable:
+        left_out = f"images: left out {len(unreadable)} of {len(files)} files that could not be read"
+        warnings.warn(f"{left_out}: {some(unreadable)}", stacklevel=5)
+    channels = channels or (1 if all(picture.mode == "L" for picture in pictures) else 3)
+    return _stack(pictures, channels), rows and rows.take(opened.places)
+
+
+def _stack(pictures: Iterable[Image], channels: int) -> UInt8[np.ndarray, "n channels height width"]:
+    mode = "L" if channels == 1 else "RGB"
+    stacked = np.stack([np.asarray(picture.convert(mode)) for picture in pictures])
+    return stacked[:, None] if channels == 1 else np.ascontiguousarray(stacked.transpose(0, 3, 1, 2))
+
+
+# --- arrays -----------------------------------------------------------------------------------------
+
+
+def _load(path: Path) -> np.ndarray:
+    """The array in a .npy or .npz file. Nothing that is pickled is ever loaded."""
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return loaded
+        with loaded:
+            if not loaded.files:
+                raise UntwineError(f"images: {path} holds no array")
+            key = next((key for key in ("images", "imgs") if key in loaded.files), loaded.files[0])
+            return loaded[key]
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise UntwineError(
+            f"images: cannot read {path} as a .npy or .npz file of numbers (arrays of objects are "
+            f"pickled, and never loaded): {error}"
+        ) from error
+
+
+def _from_array(array: np.ndarray, size: int | None, channels: int | None, where: str) -> Shaped[np.ndarray, "n ..."]:
+    if array.dtype.kind not in "buif":
+        raise UntwineError(f"images: {where} holds {array.dtype}; it must hold numbers, such as uint8 or float32")
+    if array.ndim not in (2, 3, 4) or not array.size:
+        raise UntwineError(f"images: {where} has shape {list(array.shape)}; it must be {_SHAPES}, and not empty")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise UntwineError(f"images: {where} holds NaN or infinite values; remove or replace them first")
+    if array.ndim == 2:
+        return _vectors(array, size, channels, where)
+    pixels = _pixels(_channels_first(array, where), where)
+    channels = int(channels or pixels.shape[1])
+    if channels == pixels.shape[1] and (size is None or pixels.shape[2:] == (size, size)):
+        return pixels
+    from PIL import Image
+
+    last = pixels.transpose(0, 2, 3, 1)
+    grey = pixels.shape[1] == 1
+    pictures = (Image.fromarray(np.ascontiguousarray(one[..., 0] if grey else one)) for one in last)
+    return _stack((square(picture, size) for picture in pictures), channels)
+
+
+def _vectors(array: np.ndarray, size: int | None, channels: int | None, where: str) -> np.ndarray:
+    if array.dtype.kind != "f":
+        raise UntwineError(
+            f"images: {where} has shape {list(array.shape)} and holds {array.dtype}; make it float32 for "
+            "plain vectors, or reshape it to [n, height, width] for pictures"
+        )
+    if size is not None or channels is not None:
+        raise UntwineError(f"images: {where} holds vectors {list(array.shape)}; they take no size or channels")
+    return array.astype(np.float32)
+
+
+def _channels_first(array: np.ndarray, where: str) -> np.ndarray:
+    if array.ndim == 3:
+        return array[:, None]
+    if array.shape[3] in (1, 3):
+        return array.transpose(0, 3, 1, 2)
+    if array.shape[1] in (1, 3):
+        return array
+    raise UntwineError(f"images: {where} has shape {list(array.shape)}; it must be {_SHAPES}")
+
+
+def _pixels(array: np.ndarray, where: str) -> np.ndarray:
+    """The values as uint8, contiguous."""
+    low, high = array.min(), array.max()
+    if array.dtype.kind == "f":
+        # A little room for what rounding does to [0, 1].
+        if low < -1e-4 or high > 1 + 1e-4:
+            raise UntwineError(
+                f"images: {where} holds floats from {low:g} to {high:g}; they must be in [0, 1], or uint8 from 0 to 255"
+            )
+        return np.ascontiguousarray((array.astype(np.float64).clip(0, 1) * 255).round().astype(np.uint8))
+    if low < 0 or high > 255:
+        raise UntwineError(f"images: {where} holds integers from {low} to {high}; they must be from 0 to 255")
+    # Binary pictures (as dSprites stores them) would otherwise be all but black.
+    return np.ascontiguousarray(array.astype(np.uint8) * np.uint8(255 if high <= 1 else 1))

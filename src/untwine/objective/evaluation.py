@@ -1,0 +1,95 @@
+"""An objective on a batch: one pass of the model, and every term of the loss by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from untwine.errors import UntwineError
+from untwine.model.passes import parted, trace
+from untwine.model.posteriors import precise
+from untwine.model.vae import VAE
+from untwine.objective.core import Penalty, is_leaf
+from untwine.objective.schedules import schedule
+from untwine.objective.terms import Pairing, Pass
+from untwine.parts import leaves, rebuild
+
+
+def evaluate(
+    vae: VAE,
+    penalties: Mapping[str, Penalty],
+    x: Float[Tensor, "batch ..."],
+    noise: Mapping[str, Tensor],
+    data_size: int = 0,
+    watch: bool = False,
+    pairing: Pairing | None = None,
+    second: Float[Tensor, "batch2 ..."] | None = None,
+) -> dict[str, Tensor]:
+    """Every term of an objective on a batch, by name; `loss` is the weighted sum that is minimised.
+
+    The weights in `penalties` are numbers or scalar tensors here (see `at_step`). `noise["posterior"]`
+    holds standard normals `[batch, latent]`; other entries are what the penalties asked for. With a pairing
+    both batches are examples followed by their partners. What an adversary minimises is `NAME_adversary`; the
+    gradients of it and of `loss` have nothing in common.
+    """
+    q = vae.posterior(x)
+    if pairing is not None:
+        q = pairing.merge(q)
+    z = q.sample(noise["posterior"])
+    holds = any(penalty.term.holds() for penalty in penalties.values() if not penalty.watched)
+    decoded, fixed = parted(vae.decoder, z) if holds else (trace(vae.decoder, z), None)
+    other = None
+    if second is not None:
+        with torch.no_grad():
+            others = vae.posterior(second) if pairing is None else pairing.merge(vae.posterior(second))
+            other = others.sample(noise["second"])
+    passed = Pass(
+        x=x,
+        q=q,
+        prior=vae.prior(),
+        z=z,
+        trace=decoded.then(vae.likelihood.mean),
+        fixed=None if fixed is None else fixed.then(vae.likelihood.mean),
+        vae=vae,
+        noise=noise,
+        data_size=data_size,
+        adversaries=dict(vae.adversaries.items()),
+        prior_sample=vae.prior.sample(noise["prior"]) if "prior" in noise else None,
+        second=other,
+    )
+    terms = {"reconstruction": vae.likelihood.loss(precise(decoded.output), x).mean()}
+    loss, against = terms["reconstruction"], {}
+    for name, penalty in penalties.items():
+        here = passed.only(name)
+        if not penalty.watched:
+            terms[name] = _scalar(name, penalty.term.value(here))
+            loss = loss + penalty.weight * terms[name]
+            rival = penalty.term.adversary_loss(here)
+            if rival is not None:
+                against[f"{name}_adversary"] = rival
+            elif here.adversaries:
+                raise UntwineError(f"penalty {name!r} has an adversary but no adversary_loss")
+        elif watch:
+            with torch.no_grad():  # so that there is nothing to hold fixed
+                terms[name] = _scalar(name, penalty.term.value(replace(here, fixed=passed.trace)))
+    return {"loss": loss, **terms, **against}
+
+
+def _scalar(name: str, value: Any) -> Tensor:
+    if not isinstance(value, Tensor) or value.ndim:
+        what = f"one of shape {list(value.shape)}" if isinstance(value, Tensor) else repr(value)
+        raise UntwineError(
+            f"the value of penalty {name!r} must be a scalar tensor, the mean over the batch, not {what}"
+        )
+    return value
+
+
+def at_step(penalties: Mapping[str, Penalty], step: int) -> dict[str, Penalty]:
+    """Penalties with every schedule evaluated at one step, ready for `evaluate`."""
+    values = [float(schedule(leaf)(step)) for leaf in leaves(penalties, is_leaf)]
+    return rebuild(penalties, is_leaf, iter(values))
