@@ -18,7 +18,7 @@ from untwine.analysis.states import Grid, Pairs, States, Track, check_dataset, n
 from untwine.checks import whole
 from untwine.data.contract import Dataset
 from untwine.errors import UntwineError
-from untwine.model.likelihoods import NAMED, Likelihood, Overlap
+from untwine.model.likelihoods import Likelihood, Overlap
 
 __all__ = ["Importance", "Row", "correlations", "distance_matrices", "importance"]
 
@@ -143,7 +143,7 @@ def importance(
     if isinstance(tolerance, bool) or not isinstance(tolerance, int | float) or not 0 <= tolerance < 1:
         raise UntwineError(f"tolerance is a share of the mean, from 0 to below 1, not {tolerance!r}")
     measure = perceived(likelihood, per_element)
-    text = naming.write(measure.likelihood, NAMED)
+    text = naming.write(measure.likelihood, Likelihood.registry)
     if isinstance(likelihood, str) and text == repr(measure.likelihood):
         text = likelihood  # as it was written
     elements = math.prod(dataset.shape)
