@@ -18,8 +18,9 @@ from torch import nn
 
 from untwine.arguments import bind
 from untwine.errors import UntwineError, unknown
+from untwine.kernels.layers import Conv2d, ConvTranspose2d, Linear
 from untwine.model.info import Info
-from untwine.model.layers import ACTIVATIONS, Conv2d, ConvTranspose2d, Linear
+from untwine.model.layers import ACTIVATIONS
 from untwine.registry import Registry
 
 P = ParamSpec("P")

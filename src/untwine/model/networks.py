@@ -12,6 +12,7 @@ from typing import Any, Literal
 from torch import nn
 
 from untwine.errors import UntwineError
+from untwine.kernels.layers import Conv2d, ConvTranspose2d, Linear
 from untwine.model.architecture import (
     Builder,
     Network,
@@ -25,7 +26,6 @@ from untwine.model.architecture import (
     strided,
 )
 from untwine.model.info import Info
-from untwine.model.layers import Conv2d, ConvTranspose2d, Linear
 from untwine.namespace import directory
 
 

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from untwine.arguments import Count, PositiveNumber
+from untwine.kernels.layers import Linear
 from untwine.model.info import Info
-from untwine.model.layers import Linear
 from untwine.objective.aggregate import Divergence
 from untwine.objective.core import penalty
 from untwine.objective.terms import Adversary, Needs, Pass, held
