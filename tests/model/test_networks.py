@@ -261,7 +261,7 @@ def test_unknown_padding(make):
 
 
 def test_a_base_of_nothing():
-    with pytest.raises(UntwineError, match=r"'mathieu_fashion' must be 1 wide or more, not \[0\]"):
+    with pytest.raises(UntwineError, match=r"base of network .* must be a whole number, 1 or more, not 0"):
         networks.mathieu_fashion(0)
 
 

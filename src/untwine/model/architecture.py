@@ -136,9 +136,3 @@ def dense(widths: tuple[int, ...], activation: type[nn.Module]) -> list[nn.Modul
     for before, after in itertools.pairwise(widths):
         layers += [Linear(before, after), activation()]
     return layers[:-1]
-
-
-def refuse_narrow(name: str, *widths: int) -> None:
-    """Refuse layers without a unit."""
-    if any(width < 1 for width in widths):
-        raise UntwineError(f"the layers of network {name!r} must be 1 wide or more, not {list(widths)}")

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from torch import nn
 
+from untwine.arguments import Count
 from untwine.errors import UntwineError
 from untwine.kernels.layers import Conv2d, ConvTranspose2d, Linear
 from untwine.model.architecture import (
@@ -22,7 +23,6 @@ from untwine.model.architecture import (
     image_size,
     network,
     networks,
-    refuse_narrow,
     strided,
 )
 from untwine.model.info import Info
@@ -103,8 +103,8 @@ def rhodes16(padding: Literal["valid", "same"] = "valid", log_variance: float = 
 
 @network
 def conv(
-    channels: tuple[int, ...] = (),
-    hidden: int = 256,
+    channels: tuple[Count, ...] = (),
+    hidden: Count = 256,
     activation: str = "relu",
     log_variance: float = 0.0,
 ) -> Network:
@@ -126,7 +126,6 @@ def conv(
         widths = channels or tuple(32 if layer < depth / 2 else 64 for layer in range(depth))
         if 2 ** len(widths) > size:
             raise UntwineError(f"{len(widths)} halvings of a {size}x{size} image leave nothing: give fewer channels")
-        refuse_narrow("conv", *widths, hidden)
         return strided(info, outputs, widths, (hidden,), tuple(reversed(widths)), activation_layer(activation))
 
     return Network({}, make, log_variance)
@@ -134,8 +133,8 @@ def conv(
 
 @network
 def mlp(
-    hidden: tuple[int, ...] = (256, 256),
-    decoder_hidden: tuple[int, ...] | None = None,
+    hidden: tuple[Count, ...] = (256, 256),
+    decoder_hidden: tuple[Count, ...] | None = None,
     activation: str = "relu",
     decoder_activation: str | None = None,
 ) -> Builder:
@@ -150,7 +149,6 @@ def mlp(
 
     def make(info: Info, outputs: int) -> tuple[nn.Module, nn.Module]:
         size = math.prod(info.shape)
-        refuse_narrow("mlp", *hidden, *(decoder_hidden or ()))
         back = tuple(reversed(hidden)) if decoder_hidden is None else decoder_hidden
         encoder = nn.Sequential(nn.Flatten(), *dense((size, *hidden, outputs), activation_layer(activation)))
         activation_back = activation_layer(decoder_activation or activation)
@@ -202,7 +200,7 @@ def mathieu_dsprites() -> Builder:
 
 
 @network
-def mathieu_fashion(base: int = 32) -> Builder:
+def mathieu_fashion(base: Count = 32) -> Builder:
     """mathieu2019, Fashion-MNIST: 32x32 images, like DCGAN: 4x4 kernels, stride 2, ReLU, no dense layer between.
 
     The last step down to the posterior is a 4x4 convolution of a 4x4 map: a linear layer. No BatchNorm.
@@ -210,7 +208,6 @@ def mathieu_fashion(base: int = 32) -> Builder:
     Args:
         base: Channels of the first layer; the next ones have twice and four times as many.
     """
-    refuse_narrow("mathieu_fashion", base)
 
     def make(info: Info, outputs: int) -> tuple[nn.Module, nn.Module]:
         image_size(info.shape, "mathieu_fashion", "32x32 images", lambda n: n == 32)

@@ -38,6 +38,7 @@ class Penalty(Part):
     watched: bool = False
 
     kind = Term.kind
+    expected = "a penalty such as 4.0 * penalties.kl"
     registry = Term.registry
     __array_ufunc__ = None  # an array times a penalty is one penalty, with a weight for each member
 
