@@ -28,7 +28,7 @@ _KINDS = {"uniform": streams.uniform, "normal": streams.normal}
 class Inputs:
     """What one step of a pack consumes."""
 
-    step: int
+    step: int | Tensor
     x: Tensor  # [members, batch, *shape]; with a pairing, examples and then their partners
     noise: Mapping[str, Tensor]
     second: Tensor | None = None  # another, independent batch, for those who need one

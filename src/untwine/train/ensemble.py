@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import json
 import math
 import warnings
@@ -26,30 +25,35 @@ from untwine.model.vae import VAE
 from untwine.train import checkpoint, folder
 from untwine.train.batches import constants, scaled
 from untwine.train.devices import exact, pick_device
-from untwine.train.pack import Stack, build
+from untwine.train.pack import build
 from untwine.train.paths import obstacle
 from untwine.train.run import Member
+from untwine.train.stack import Stack, stacked
 
 
 class Ensemble:
-    """Trained members. `encode` and `decode` have the members as their first dimension."""
+    """Trained members. `encode` and `decode` have the members as their first dimension.
 
-    def __init__(
-        self, members: Sequence[Member], info: Info, states: Sequence[dict[str, Tensor]], device: torch.device
-    ):
-        self.members, self.info, self.device = list(members), info, device
-        models = []
-        for member, state in zip(members, states, strict=True):
-            model = build(member, info)
-            try:
-                model.load_state_dict(state)
-            except RuntimeError as error:
-                raise UntwineError(f"the weights of {member.name} do not fit its network: {error}") from None
-            models.append(model.eval())
-        self._stack = Stack(models, device)
-        self._standard = constants(info.standard, device)
+    Args:
+        members: What was trained.
+        models: The model of each member, with its weights.
+        device: Where to compute.
+    """
+
+    def __init__(self, members: Sequence[Member], models: Sequence[VAE], device: torch.device):
+        self.members, self.info, self.device = list(members), models[0].info, device
+        self._stack = Stack([model.eval() for model in models], device)
+        self._weights = stacked(models).copied(device)
+        self._standard = constants(self.info.standard, device)
         self.kernels = not obstacle(device, self._stack.batching)  # whether encoders run as our own, where these fit
         self.history: list[dict[str, Any]] = []
+
+    @classmethod
+    def restore(
+        cls, members: Sequence[Member], info: Info, states: Sequence[dict[str, Tensor]], device: torch.device
+    ) -> Ensemble:
+        """The ensemble of members whose state dicts are known."""
+        return cls(members, [_restored(m, info, state) for m, state in zip(members, states, strict=True)], device)
 
     @property
     def takes_tensors_on(self) -> torch.device:
@@ -98,11 +102,7 @@ class Ensemble:
         Where a run standardised its images, the module takes and gives standardised ones: `info.standard`
         has the means and standard deviations.
         """
-        made = copy.deepcopy(self._stack.template).cpu()
-        made.load_state_dict(self._stack.state(i))
-        for name, buffer in made.named_buffers():  # numbers that a spec has, and a state dict does not
-            buffer.copy_(self._stack.buffers[name][i])
-        return made.eval()
+        return self._stack.model(self._weights, i)
 
     def _encoded(self, function: Any, x: ArrayLike | Tensor, batch: int | None) -> Tensor:
         """A function of examples that all members share: they go to the device once, and what comes of them at the end.
@@ -117,7 +117,7 @@ class Ensemble:
         def mapped() -> Tensor:
             with exact(self.device), _kernels(self.kernels):
                 parts = [
-                    self._stack.map(function, scaled(part.to(self.device), self._standard), shared=True)
+                    self._stack.map(function, self._weights, scaled(part.to(self.device), self._standard), shared=True)
                     for part in found.split(size)
                 ]
                 return torch.cat(parts, 1).cpu()
@@ -149,8 +149,17 @@ class Ensemble:
                 f"not {list(found.shape)}"
             )
         with exact(self.device):
-            parts = found.split(batch, -2)
-            return torch.cat([self._stack.map(function, p.to(self.device), shared=shared).cpu() for p in parts], 1)
+            parts = [part.to(self.device) for part in found.split(batch, -2)]
+            return torch.cat([self._stack.map(function, self._weights, p, shared=shared).cpu() for p in parts], 1)
+
+
+def _restored(member: Member, info: Info, state: dict[str, Tensor]) -> VAE:
+    model = build(member, info)
+    try:
+        model.load_state_dict(state)
+    except RuntimeError as error:
+        raise UntwineError(f"the weights of {member.name} do not fit its network: {error}") from None
+    return model
 
 
 def _kernels(wanted: bool) -> contextlib.AbstractContextManager[Any]:
@@ -192,7 +201,7 @@ def gather(path: Path, device: torch.device, ids: Sequence[str] | None = None) -
     standard = content.get("standard")
     standard = None if standard is None else (tuple(standard[0]), tuple(standard[1]))
     info = Info(done[0]["spec"]["latents"], tuple(content["shape"]), content["data_size"], standard)
-    ensemble = Ensemble([folder.to_member(entry) for entry in done], info, states, device)
+    ensemble = Ensemble.restore([folder.to_member(entry) for entry in done], info, states, device)
     log = path / "log.jsonl"
     if log.exists():
         ensemble.history = [json.loads(line) for line in log.read_text().splitlines() if line.endswith("}")]

@@ -28,7 +28,7 @@ from untwine.train.devices import check_precision, exact, pick_device
 from untwine.train.ensemble import Ensemble, gather
 from untwine.train.folder import Folder, how_to_resume, split, stored
 from untwine.train.pack import Pack, batches
-from untwine.train.paths import check_path, take_path
+from untwine.train.paths import check_path
 from untwine.train.progress import Reporter, report
 from untwine.train.run import Member, Run
 from untwine.train.trainer import Trainer
@@ -97,9 +97,9 @@ def fit(
         for pack in packs:
             assert table is not None
             members = [folder.member(name, run) if folder else own[name] for name in pack["members"]]
-            trainer = Trainer(members, run, table, made, batching)
+            trainer = Trainer(Pack(members, run.info(), made, batching), run, table)
             _train(trainer, pack, folder, reporter, checkpoint_seconds, history, path)
-            states = [trainer.pack.state(i) for i in range(len(members))]
+            states = [trainer.pack.state(trainer.state.weights, i) for i in range(len(members))]
             died = trainer.state.died.tolist()
             if folder is not None:
                 folder.finish(pack, states, died, run.steps)
@@ -111,7 +111,7 @@ def fit(
         return gather(folder.path, made, [member.id for member in run.members()])
     if not trained:
         raise UntwineError("every member diverged: try a smaller learning rate, or clip=1.0")
-    ensemble = Ensemble([m for m, _ in trained], run.info(), [s for _, s in trained], made)
+    ensemble = Ensemble.restore([m for m, _ in trained], run.info(), [s for _, s in trained], made)
     ensemble.history = history
     return ensemble
 
@@ -139,7 +139,7 @@ def _train(
             trainer.state.put(*found)
         folder.rewind_log(pack["number"], trainer.state.step)
     began = pack.get("path", "plain" if "torch" in pack else None)  # there were packs before there were two paths
-    take_path(trainer, path, began, reporter.note)
+    trainer.take_path(path, began, reporter.note)
     if folder is not None:
         _note_provenance(folder, pack, trainer)
     saved = time.monotonic()
@@ -210,7 +210,7 @@ def check(run: Run) -> None:
         pack.template(few[:2])
     _undrawn(before, "the network")
     inputs = next(iter(batches(pack, table, min(run.batch_size, 4), "iid")(0, 1)))
-    pack.step(inputs.x, tuple(w[0] for w in pack.weights(np.arange(1))), inputs.noise, True, None, inputs.second)
+    pack.step(*pack.initial(), inputs, [weight[0] for weight in pack.weights(np.arange(1))], watch=True)
     _undrawn(before, "a penalty or its adversary")
     likelihood, low, high = pack.objective.likelihood, few.min().item(), few.max().item()
     least, most = likelihood.domain
