@@ -115,7 +115,7 @@ class CompiledStep:
             else:
                 x = buffers["batches"]
             inputs = Inputs(buffers["start"] + place[0], x[0], now["noise"], x[1] if len(x) > 1 else None)
-            terms, new = self.function(state, buffers["parts"], inputs, now["schedules"], watch)
+            terms, new = self.function(state, buffers["parts"], inputs, now["schedules"], watch, compiled=True)
             for name, value in new.items():
                 state[name].copy_(value)
             place.add_(1)

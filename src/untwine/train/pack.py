@@ -133,6 +133,7 @@ class Pack(Stack):
         weights: Sequence[Tensor],
         watch: bool = False,
         alive: Sequence[bool] | None = None,
+        compiled: bool = False,
     ) -> tuple[Float[Tensor, "members terms"], Float[Tensor, "members parameters"]]:
         """The terms and gradients of every member on its own batch.
 
@@ -143,11 +144,12 @@ class Pack(Stack):
             weights: The leaves of the penalties at this step, a number for each member (see `weights`).
             watch: Whether the terms that are only watched are computed too.
             alive: Which members still train; those that do not may be skipped. None means all.
+            compiled: Whether this becomes part of a compiled step, which computes equal passes once.
         """
         second = () if inputs.second is None else (inputs.second,)
 
         def terms(vae: VAE, x: Tensor, weights: Sequence[Tensor], noise: Mapping[str, Tensor], *second: Any) -> Tensor:
-            return self._terms(vae, x, weights, noise, watch, *second)
+            return self._terms(vae, x, weights, noise, watch, compiled, *second)
 
         if self.batching == "vmap":
             leaf = self._leaves(self.views(parameters))
@@ -178,11 +180,13 @@ class Pack(Stack):
         weights: Sequence[Tensor],
         noise: Mapping[str, Tensor],
         watch: bool,
+        compiled: bool,
         second: Tensor | None = None,
     ) -> Tensor:
         penalties: Mapping[str, Penalty] = rebuild(self.objective.penalties, is_leaf, iter(weights))
+        size, pairing = self.info.data_size, self.objective.pairing
         with torch.autocast(self.device.type, self.precision, enabled=self.precision != torch.float32):
-            terms = evaluate(vae, penalties, x, noise, self.info.data_size, watch, self.objective.pairing, second)
+            terms = evaluate(vae, penalties, x, noise, size, watch, pairing, second, self.needs, compiled)
         names = self.terms[0] + (self.terms[1] if watch else [])
         return torch.stack([terms[name].float() for name in names])
 

@@ -105,6 +105,7 @@ class StepFunction:
         schedules: Schedules,
         watch: bool,
         alive: Sequence[bool] | None = None,
+        compiled: bool = False,
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """The terms `[members, terms]` of a step, and the state after it.
 
@@ -115,8 +116,10 @@ class StepFunction:
             schedules: The numbers of all schedules at this step.
             watch: Whether terms that are only watched are computed too.
             alive: Which members still train, where that is known; the others may be skipped.
+            compiled: Whether this becomes part of a compiled step.
         """
-        terms, gradients = self.pack.step(state["parameters"], buffers, inputs, schedules["weights"], watch, alive)
+        weights = schedules["weights"]
+        terms, gradients = self.pack.step(state["parameters"], buffers, inputs, weights, watch, alive, compiled)
         return terms, self._updated(state, inputs.step, terms, gradients, schedules)
 
     @torch.no_grad()
