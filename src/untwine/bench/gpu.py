@@ -147,14 +147,14 @@ class Bench:
         self.table = Table(dataset, device)
 
     def _run(self, case: Case, **more: Any) -> Run:
+        settings: dict[str, Any] = {"precision": case.precision, **more}
         return Run(
             dataset=self.dataset,
             network=self.network,
             latents=case.latents,
             batch_size=self.batch_size,
-            precision=case.precision,
             seeds=range(case.pack),
-            **more,
+            **settings,
         )
 
     def training(self, case: Case) -> Row:

@@ -6,7 +6,7 @@ import contextlib
 import json
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,13 @@ from untwine.kernels import dispatch
 from untwine.model.info import Info
 from untwine.model.posteriors import Q
 from untwine.model.vae import VAE
-from untwine.train import checkpoint, folder
+from untwine.train import checkpoint
 from untwine.train.batches import constants, scaled
 from untwine.train.devices import exact, pick_device
+from untwine.train.member import Member
 from untwine.train.pack import build
 from untwine.train.paths import obstacle
-from untwine.train.run import Member
+from untwine.train.record import Record, how_to_resume
 from untwine.train.stack import Stack, stacked
 
 
@@ -48,13 +49,6 @@ class Ensemble:
         self.kernels = not obstacle(device, self._stack.batching)  # whether encoders run as our own, where these fit
         self.history: list[dict[str, Any]] = []
 
-    @classmethod
-    def restore(
-        cls, members: Sequence[Member], info: Info, states: Sequence[dict[str, Tensor]], device: torch.device
-    ) -> Ensemble:
-        """The ensemble of members whose state dicts are known."""
-        return cls(members, [_restored(m, info, state) for m, state in zip(members, states, strict=True)], device)
-
     @property
     def takes_tensors_on(self) -> torch.device:
         """`encode` takes tensors of this device as they are: metrics draw images there."""
@@ -65,7 +59,7 @@ class Ensemble:
 
     def __repr__(self) -> str:
         names = ", ".join(member.name for member in self.members)
-        method = self.members[0].spec["method"].get("name", "objective")
+        method = self.members[0].method
         return f"Ensemble({method}: {names}; {self.info.latents} latents, examples {list(self.info.shape)})"
 
     def encode(self, x: ArrayLike | Tensor, batch: int | None = None) -> Float[Tensor, "members n latent"]:
@@ -171,38 +165,58 @@ def _join(shape: tuple[int, ...]) -> str:
     return ", ".join(str(side) for side in shape)
 
 
-def load(path: str | Path, device: str = "auto") -> Ensemble:
-    """The finished members of a run's folder. Nothing in it is executed."""
-    for entry in folder.read(Path(path))["members"]:
+def load(path: str | Path | Record, device: str = "auto") -> Ensemble:
+    """The finished members of a run. Nothing in its folder is executed.
+
+    Args:
+        path: The folder of the run, or the record of it.
+        device: "auto", "cpu", "cuda" or "mps".
+    """
+    record = path if isinstance(path, Record) else Record.read(path)
+    for entry in record.entries:
         if entry["state"] == "diverged":
             warnings.warn(f"{entry['name']} diverged at step {entry['steps']} and is left out", stacklevel=2)
         elif entry["state"] != "done":
             warnings.warn(f"{entry['name']} is not finished and is left out", stacklevel=2)
-    return gather(Path(path), pick_device(device))
+    return gather(record, pick_device(device))
 
 
-def gather(path: Path, device: torch.device, ids: Sequence[str] | None = None) -> Ensemble:
-    """The finished members of a folder (those of some ids, in their order), without a word about the others."""
-    content = folder.read(path)
-    entries = content["members"]
+def gather(
+    record: Record,
+    device: torch.device,
+    ids: Sequence[str] | None = None,
+    trained: Mapping[str, tuple[Member, VAE]] | None = None,
+) -> Ensemble:
+    """The finished members of a run, without a word about the others.
+
+    Args:
+        record: What is known of the run.
+        device: Where to compute.
+        ids: The ids of the members to gather, in their order; None gathers all.
+        trained: Members and models that need not be read from files, by id.
+    """
+    entries, path = record.entries, record.path
     if ids is not None:
         entries = sorted((e for e in entries if e["id"] in ids), key=lambda entry: ids.index(entry["id"]))
     done = [entry for entry in entries if entry["state"] == "done"]
     if not done and all(entry["state"] == "diverged" for entry in entries):
         raise UntwineError(f"every member asked for diverged ({path}): try a smaller learning rate, or clip=1.0")
     if not done:
-        raise UntwineError(f"no member of {path} is finished; go on with: {folder.how_to_resume(path)}")
-    states = []
-    for entry in done:
-        try:
-            states.append(checkpoint.read_tensors(path / entry["file"], entry["sha256"]))
-        except (OSError, ValueError) as error:
-            raise UntwineError(f"the weights of {entry['name']} cannot be used: {error}") from None
-    standard = content.get("standard")
-    standard = None if standard is None else (tuple(standard[0]), tuple(standard[1]))
-    info = Info(done[0]["spec"]["latents"], tuple(content["shape"]), content["data_size"], standard)
-    ensemble = Ensemble.restore([folder.to_member(entry) for entry in done], info, states, device)
+        raise UntwineError(f"no member of {path} is finished; go on with: {how_to_resume(path)}")
+    info, known = record.info(), trained or {}
+    pairs = [known[entry["id"]] if entry["id"] in known else _read(record, entry, info) for entry in done]
+    ensemble = Ensemble([member for member, _ in pairs], [model for _, model in pairs], device)
     log = path / "log.jsonl"
     if log.exists():
         ensemble.history = [json.loads(line) for line in log.read_text().splitlines() if line.endswith("}")]
     return ensemble
+
+
+def _read(record: Record, entry: dict[str, Any], info: Info) -> tuple[Member, VAE]:
+    """A finished member, and its model with the weights of its file."""
+    member = record.member(entry)
+    try:
+        state = checkpoint.read_tensors(record.path / entry["file"], entry["sha256"])
+    except (OSError, ValueError) as error:
+        raise UntwineError(f"the weights of {member.name} cannot be used: {error}") from None
+    return member, _restored(member, info, state)

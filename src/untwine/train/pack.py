@@ -17,7 +17,6 @@ from torch import Tensor
 from torch.func import vmap
 
 from untwine.errors import UntwineError
-from untwine.model import networks
 from untwine.model.check import check
 from untwine.model.info import Info
 from untwine.model.initial import initialise
@@ -28,15 +27,14 @@ from untwine.objective.evaluation import evaluate
 from untwine.objective.schedules import Schedule, schedule
 from untwine.parts import leaves, rebuild, structure, to_json
 from untwine.train.batches import Batches, Inputs, Table
-from untwine.train.run import Member, learning_rate, objective
+from untwine.train.member import Member
 from untwine.train.stack import Stack, Weights, member_share, stacked
 
 
 def build(member: Member, info: Info) -> VAE:
     """A member's model with its initial parameters."""
-    parts = objective(member.spec)
-    network = networks.build(member.spec["network"])
-    return create(info, network, parts.likelihood, parts.posterior, parts.prior, member.seed)
+    parts = member.objective
+    return create(info, member.network, parts.likelihood, parts.posterior, parts.prior, member.seed)
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ class Pack(Stack):
 
     def __init__(self, members: Sequence[Member], info: Info, device: torch.device, batching: str = "auto"):
         self.members, self.info = list(members), info
-        self.objectives = [objective(member.spec) for member in members]
+        self.objectives = [member.objective for member in members]
         if len({str(structure(to_json(o))) for o in self.objectives}) > 1:
             raise UntwineError("these members differ in more than numbers: they cannot train as one pack")
         self.objective: Objective = self.objectives[0]
@@ -63,7 +61,7 @@ class Pack(Stack):
         super().__init__(models, device, batching)
         self._initial = stacked(models)
         self.groups = self._groups()
-        self.precision = torch.bfloat16 if members[0].spec["precision"] == "bfloat16" else torch.float32
+        self.precision = torch.bfloat16 if members[0].precision == "bfloat16" else torch.float32
         self.terms, self.rivals = self._term_names()
         if self.needs.jacobian and not is_known(self.template.decoder):
             check(self.template.decoder, info.latents)
@@ -86,8 +84,8 @@ class Pack(Stack):
         players = self.needs.adversaries
         counts = [sum(p.numel() for p in self.template.adversaries[name].parameters()) for name in players]
         start = sum(self.sizes) - sum(counts)
-        rates = [learning_rate(member.spec) for member in self.members]
-        groups = [Group("", slice(0, start), self.members[0].spec["optimiser"], rates)]
+        rates: list[Schedule] = [member.lr for member in self.members]
+        groups = [Group("", slice(0, start), self.members[0].optimiser, rates)]
         for (name, adversary), count in zip(players.items(), counts, strict=True):
             rates = [schedule(own.needs(self.info).adversaries[name].rate) for own in self.objectives]
             groups.append(Group(f"{name}/", slice(start, start + count), dict(adversary.optimiser), rates))
