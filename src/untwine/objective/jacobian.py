@@ -1,4 +1,4 @@
-"""Penalties on the decoder's Jacobian, and the parts of the reconstruction loss that it explains."""
+"""Penalties on the decoder's Jacobian, and the terms of the reconstruction loss that it explains."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Jacobian(Term):
     columns: int | None = None
     through: str = "decoder"
     eps: float = 1e-3
-    images: tuple[int, int] = (1, 1)  # a fraction as whole numbers: floats may differ by member, and this may not
+    images: tuple[int, int] = (1, 1)  # a fraction, as integers, since floats may differ by member
 
     def needs(self, info: Info) -> Needs:
         fixed = Fraction(*self.images) if self.through == "decoder" and self.estimator == "exact" else False
@@ -38,15 +38,15 @@ class Jacobian(Term):
 
     def value(self, passed: Pass) -> Float[Tensor, ""]:
         places = _spread(len(passed.x), *self.images)
-        some = (lambda found: found) if places is None else (lambda found: found[places])
-        z = some(passed.z)
+        chosen = (lambda values: values) if places is None else (lambda values: values[places])
+        z = chosen(passed.z)
         scale = 1.0 / len(z)
         if self.through == "decoder":  # the reference detaches z: the gradient reaches the decoder alone
             z = z.detach()
         if self.columns is None:
             tangents = unit_tangents(z)
         else:
-            tangents = chosen_tangents(z, choose(some(passed.noise["columns"]), self.columns))
+            tangents = chosen_tangents(z, choose(chosen(passed.noise["columns"]), self.columns))
             scale = scale * z.shape[-1] / self.columns
         if self.estimator == "finite":
             with torch.autocast(z.device.type, enabled=False):  # differences of bfloat16 numbers would be noise
@@ -60,10 +60,15 @@ class Jacobian(Term):
 
 
 def _spread(count: int, share: int, of: int) -> slice | None:
-    """Places of a share of `count` images, rounded up: evenly spaced, around the middle; None if it is all of them.
+    """The places of a share of the images of a batch, evenly spaced around the middle; None means all of them.
 
-    Batches are drawn at random, so any fixed places give an unbiased estimate; around the middle, the halves of a
-    batch of pairs have equally many, or one more.
+    Batches are drawn at random, so any fixed places give an unbiased estimate. Around the middle the two halves of a
+    batch of pairs have equally many places, or one more.
+
+    Args:
+        count: The number of images.
+        share: The numerator of the share, which is rounded up to a number of images.
+        of: Its denominator.
 
     >>> list(range(8))[_spread(8, 1, 4)], list(range(8))[_spread(8, 1, 2)], list(range(8))[_spread(8, 2, 3)]
     ([1, 5], [0, 2, 4, 6], [1, 2, 3, 4, 5, 6])

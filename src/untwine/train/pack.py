@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.func import vmap
 
 from untwine.errors import UntwineError
-from untwine.model.check import check
+from untwine.model.check import check_jacobian
 from untwine.model.info import Info
 from untwine.model.initial import initialise
 from untwine.model.passes import is_known
@@ -65,7 +65,7 @@ class Pack(Stack):
         self.precision = torch.bfloat16 if members[0].precision == "bfloat16" else torch.float32
         self.terms, self.rivals = self._term_names()
         if self.needs.jacobian and not is_known(self.template.decoder):
-            check(self.template.decoder, info.latents)
+            check_jacobian(self.template.decoder, info.latents)
 
     def _with_adversaries(self, member: Member) -> VAE:
         vae = build(member, self.info)
