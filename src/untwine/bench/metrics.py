@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from untwine import metrics
+from untwine.bench.rows import write_rows
 from untwine.data import FactorSpace
 from untwine.data.windows import around
 from untwine.errors import UntwineError, refuse_unknown
-from untwine.scoring.results import write_rows
 from untwine.streams import np_uniform
 
 

@@ -17,7 +17,7 @@ from untwine.bench.variants import read
 from untwine.data.contract import Dataset
 from untwine.data.families.dots import three_dots
 from untwine.errors import UntwineError, brief
-from untwine.scoring.requests import Request, requests
+from untwine.scoring.requests import requests
 from untwine.scoring.scorer import Scorer
 from untwine.scoring.sources import Source
 from untwine.train.batches import Table
@@ -93,7 +93,7 @@ def run(
     for plan in plans:
         check_precision(plan.precision, made)
     dataset = three_dots(size=size, examples=examples)
-    score = functools.partial(scores, dataset=dataset, radii=radii, windows=windows, points=points)
+    score = functools.partial(score_members, dataset=dataset, radii=radii, windows=windows, points=points)
     specs = [plan.run(dataset, parse_seeds(seeds)) for plan in plans]  # a word that is wrong is refused before all else
     rows = Rows(out, KEYS, about(made))
     with exact(made):
@@ -119,16 +119,24 @@ def run(
     return rows.new
 
 
-def scores(
+def score_members(
     ensemble: Ensemble, dataset: Dataset, radii: Sequence[float], windows: int, points: int
 ) -> dict[str, list[float]]:
-    """Of each metric and radius, the scores of the members: `local_mig 0.1`."""
+    """The members' scores by metric and radius, such as `local_mig 0.1`.
+
+    Args:
+        ensemble: The members.
+        dataset: The data to score them on.
+        radii: Radii of the windows.
+        windows: How many windows of each radius.
+        points: States in each window.
+    """
     source = Source(ensemble, dataset, examples=2, jacobians=2, seed=0)
     scorer = Scorer(source, windows, points, progress=False)
-    asked = [Request(one.metric, one.arguments, True, radius) for radius in radii for one in requests(METRICS)]
-    found = {}
-    for one, score in scorer.scores(asked):
+    wanted = [request.at(radius) for radius in radii for request in requests(METRICS)]
+    scores = {}
+    for request, score in scorer.scores(wanted):
         if isinstance(score, UntwineError):
             raise score
-        found[f"{one.name} {one.radius:g}"] = score.values.tolist()
-    return found
+        scores[f"{request.name} {request.radius:g}"] = score.values.tolist()
+    return scores

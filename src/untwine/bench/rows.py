@@ -67,3 +67,15 @@ class Rows:
 
     def _key(self, row: Row) -> str:
         return json.dumps([row.get(key) for key in self.keys])
+
+
+def write_rows(path: str | Path, rows: list[Row], about: dict[str, Any]) -> None:
+    """Write a JSON file of rows in place of any other.
+
+    Args:
+        path: The file; folders on the way to it are made.
+        rows: The measurements.
+        about: What they were measured on.
+    """
+    content = {"untwine": __version__, **about, "rows": rows}
+    files.write(Path(path), (json.dumps(content, indent=1) + "\n").encode())

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 
 from untwine.bench import gpu as bench_gpu
+from untwine.bench.rows import write_rows
 from untwine.data.families.dots import three_dots
 from untwine.errors import UntwineError, refuse_unknown
 from untwine.methods import beta_vae, jl1_vae
-from untwine.scoring import results
 from untwine.train.batches import Table
 from untwine.train.devices import check_precision, exact, pick_device
 from untwine.train.run import Run
@@ -88,7 +88,7 @@ def run(
     single = {"latents": (*latents, 10)[0], "precision": (*precisions, "float32")[0], "batch_size": batch_size}
     rows = by_turns(variants or tuple(VARIANTS), pack_sizes or (1, 4, 10), steps or 5, made, single)
     if out is not None:
-        results.write_rows(out, rows, {**about(made), "precision": single["precision"]})
+        write_rows(out, rows, {**about(made), "precision": single["precision"]})
     return rows
 
 

@@ -16,6 +16,7 @@ from untwine.checks import conform
 from untwine.errors import UntwineError, refuse_unknown
 from untwine.metrics.arrays import Given, given, several
 from untwine.metrics.designs import Design, Independent
+from untwine.metrics.statistics import Summary, summary
 from untwine.registry import Registry
 
 metrics = Registry("metric")
@@ -55,6 +56,10 @@ class Score:
         """Whether both are the same metric under the same settings."""
         return (self.metric, self.settings) == (other.metric, other.settings)
 
+    def summary(self, level: float = 0.95) -> Summary:
+        """The mean over members, its standard error, and intervals of a level."""
+        return summary(self.values, level)
+
     def scores(self) -> dict[str, Float64[np.ndarray, " members"]]:
         """The value and the parts by name, each with one number for each member; parts that are None are left out."""
         parts = {f"{self.metric} {name}": np.atleast_1d(self.details[name]) for name in self.parts}
@@ -67,6 +72,8 @@ class Metric(Generic[P]):
     `takes` names the arrays that it needs (its arguments without a default), `design` says how to sample them
     where it must be sampled, `local` has the defaults that differ for local samples.
     """
+
+    KNOWN = ("kinds", "kl", "seed")  # options that are passed on from a model or its data, unless they are given
 
     __name__: str
     __wrapped__: Callable[P, Any]

@@ -18,6 +18,8 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 from torch.distributions import Distribution
 
+from untwine import data
+from untwine.data import Dataset
 from untwine.errors import UntwineError, brief
 from untwine.model import convolutions
 from untwine.model.info import Info
@@ -50,6 +52,14 @@ class Ensemble:
         self._standard = constants(info.standard, device)
         self.kernels = not obstacle(device, self._stack.batching)  # whether encoders run as our own, where these fit
         self.history: list[dict[str, Any]] = []
+        self.path: Path | None = None  # the run's folder
+        self.dataset: Dataset | None = None  # as the run had it, if it is known
+
+    def make_dataset(self) -> Dataset:
+        """The dataset that the members were trained on."""
+        if self.dataset is None:
+            self.dataset = data.build(self.members[0].spec["dataset"])
+        return self.dataset
 
     @property
     def takes_tensors_on(self) -> torch.device:
@@ -164,17 +174,32 @@ def _join(shape: tuple[int, ...]) -> str:
 
 def load(path: str | Path, device: str = "auto") -> Ensemble:
     """The finished members of a run's folder. Nothing in it is executed."""
-    for entry in folder.read(Path(path))["members"]:
+    content = folder.read(Path(path))
+    warn_of_unfinished(content)
+    return gather(Path(path), pick_device(device), content=content)
+
+
+def warn_of_unfinished(content: dict[str, Any]) -> None:
+    """Warn the caller's caller of members that diverged or are not finished, which `gather` leaves out."""
+    for entry in content["members"]:
         if entry["state"] == "diverged":
-            warnings.warn(f"{entry['name']} diverged at step {entry['steps']} and is left out", stacklevel=2)
+            warnings.warn(f"{entry['name']} diverged at step {entry['steps']} and is left out", stacklevel=3)
         elif entry["state"] != "done":
-            warnings.warn(f"{entry['name']} is not finished and is left out", stacklevel=2)
-    return gather(Path(path), pick_device(device))
+            warnings.warn(f"{entry['name']} is not finished and is left out", stacklevel=3)
 
 
-def gather(path: Path, device: torch.device, ids: Sequence[str] | None = None) -> Ensemble:
-    """The finished members of a folder (those of some ids, in their order), without a word about the others."""
-    content = folder.read(path)
+def gather(
+    path: Path, device: torch.device, ids: Sequence[str] | None = None, content: dict[str, Any] | None = None
+) -> Ensemble:
+    """The finished members of a folder, without a warning about the others.
+
+    Args:
+        path: The folder of a run.
+        device: Where the models are put.
+        ids: The members wanted, in this order; None takes all.
+        content: The content of `run.json`, if it has been read.
+    """
+    content = folder.read(path) if content is None else content
     entries = content["members"]
     if ids is not None:
         entries = sorted((e for e in entries if e["id"] in ids), key=lambda entry: ids.index(entry["id"]))
@@ -193,6 +218,7 @@ def gather(path: Path, device: torch.device, ids: Sequence[str] | None = None) -
     standard = None if standard is None else (tuple(standard[0]), tuple(standard[1]))
     info = Info(done[0]["spec"]["latents"], tuple(content["shape"]), content["data_size"], standard)
     ensemble = Ensemble([folder.to_member(entry) for entry in done], info, states, device)
+    ensemble.path = path
     log = path / "log.jsonl"
     if log.exists():
         ensemble.history = [json.loads(line) for line in log.read_text().splitlines() if line.endswith("}")]

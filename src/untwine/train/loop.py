@@ -108,11 +108,13 @@ def fit(
                 if step >= 0:
                     warnings.warn(f"{member.name} diverged at step {step} and was stopped", stacklevel=2)
     if folder is not None:
-        return gather(folder.path, made, [member.id for member in run.members()])
-    if not trained:
+        ensemble = gather(folder.path, made, [member.id for member in run.members()])
+    elif not trained:
         raise UntwineError("every member diverged: try a smaller learning rate, or clip=1.0")
-    ensemble = Ensemble([m for m, _ in trained], run.info(), [s for _, s in trained], made)
-    ensemble.history = history
+    else:
+        ensemble = Ensemble([m for m, _ in trained], run.info(), [s for _, s in trained], made)
+        ensemble.history = history
+    ensemble.dataset = run.make_dataset()
     return ensemble
 
 
