@@ -134,7 +134,7 @@ def test_the_defaults_suit_the_data(run: Path, tmp_path: Path):
         (("mig(bins=3",), "cannot read the metric"),
         (("mig(3)",), "takes 0 positional|too many positional"),
         (("mig(bin=3)",), "did you mean 'bins'"),
-        (("mig(bins=2.5)",), "must be int"),
+        (("mig(bins=2.5)",), "must be a whole number"),
     ],
 )
 def test_what_cannot_be_asked(run: Path, names, message):

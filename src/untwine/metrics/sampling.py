@@ -86,7 +86,7 @@ class Task:
 
     def score(self, sample: Sample, seed: int) -> Score:
         """The score of a sample. Kinds of factors and the seed are passed on to metrics that have such options."""
-        known = self.metric.told(kinds=sample.window.space.kinds, seed=seed)
+        known = self.metric.known_options(kinds=sample.window.space.kinds, seed=seed)
         return self.metric(sample.codes, sample.factors, **known | self.arguments)
 
     def refuse_missing_states(self, encoder: Encoder) -> None:

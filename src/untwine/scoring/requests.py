@@ -89,6 +89,7 @@ def _maker(metric: Metric[...], local: bool) -> Callable[..., Request]:
     """A function that has the metric's options as keyword arguments and returns the request."""
 
     def make(**arguments: Any) -> Request:
+        metric.check_options(arguments)
         return Request(metric, arguments, local)
 
     parameters = inspect.signature(metric).parameters

@@ -98,7 +98,7 @@ class Scorer:
     def _score_of_model(self, request: Request) -> Score:
         """The score of a metric that takes something else than codes and factors."""
         metric = request.metric
-        known = metric.told(kl=self.source.kl, seed=self.source.seed)
+        known = metric.known_options(kl=self.source.kl, seed=self.source.seed)
         return metric(*(getattr(self.source, name) for name in metric.takes), **known | request.arguments)
 
     def _task(self, request: Request) -> Task:
