@@ -54,7 +54,7 @@ def test_list_says_what_there_is_without_fetching(empty: Path, capsys: Captured)
 def test_list_for_people(empty: Path, capsys: Captured):
     assert main(["data", "list"]) == 0
     said = capsys.readouterr().out
-    for text in ("three-dots", "dsprites", "fetchable", "drawn", "give --dataset.source", "CC BY 4.0", str(empty)):
+    for text in ("three-dots", "dsprites", "fetchable", "drawn", "needs --dataset.source", "CC BY 4.0", str(empty)):
         assert text in said
 
 
@@ -119,7 +119,7 @@ def test_get_of_what_is_done_without(empty: Path, capsys: Captured):
 
 def test_get_of_what_is_drawn(capsys: Captured):
     assert main(["data", "get", "xy-squares"]) == 0
-    assert "nothing had to be fetched" in capsys.readouterr().out
+    assert "no download was needed" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

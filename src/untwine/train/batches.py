@@ -13,7 +13,7 @@ from torch import Tensor
 
 from untwine import streams
 from untwine.data import Dataset, FactorSpace
-from untwine.data.standard import Standard
+from untwine.data.moments import Standard
 from untwine.errors import UntwineError
 from untwine.model.info import Info
 from untwine.objective.terms import Needs, Pairing

@@ -12,8 +12,7 @@ from typing import Any
 
 from untwine import data
 from untwine.data import Dataset
-from untwine.data.principal import principal
-from untwine.data.standard import standard
+from untwine.data.moments import principal, standard
 from untwine.errors import UntwineError, refuse_unknown, unknown
 from untwine.methods import methods
 from untwine.methods.registry import DEFAULTS
@@ -139,7 +138,7 @@ class Run:
         for name, value in _settings(published).items():
             if getattr(self, name) is None:
                 put(name, value)
-        put("dataset", _named("dataset", self.dataset, data.complete))
+        put("dataset", _named("dataset", self.dataset, data.full_spec))
         put("optimiser", _named("optimiser", self.optimiser, _whole(optimisers)))
         put("seeds", parse_seeds(self.seeds))
         if self.data_seeds is not None:

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from untwine.analysis import importance
-from untwine.data.families import room, shapes3d
-from untwine.data.families.room import MATERIALS, SCENE, SHAPES, View, camera, meet, normals
+from untwine.data.families import shapes3d
+from untwine.data.families import shapes3d_renderer as renderer
+from untwine.data.families.shapes3d_renderer import MATERIALS, SCENE, SHAPES, View, camera, meet, normals
 from untwine.data.specs import build, public_of
 from untwine.errors import UntwineError
 from untwine.streams import np_uniform
@@ -61,7 +62,7 @@ def test_the_file_is_unpacked_once(tiny):
 
 @pytest.mark.parametrize("parts", [1, 2**20, 2**30])
 def test_parts_of_any_size_give_the_same(tiny, monkeypatch, parts):
-    monkeypatch.setattr(shapes3d, "_AT_ONCE", parts)
+    monkeypatch.setattr(shapes3d, "_CHUNK", parts)
     found = list(shapes3d._unpacked(tiny.folder / tiny.PATH, shapes3d.SPACE))
     # The tiny file has chunks of fifty pictures.
     assert [len(part) for part in found] == {1: [50, 50, 50, 42], 2**20: [50, 50, 50, 42], 2**30: [192]}[parts]
@@ -231,7 +232,7 @@ def test_the_floor_is_darker_towards_the_shape():
 def test_weights_are_shares(shape):
     for scale, turn in ((0.75, -30.0), (1.25, 4.0)):
         sums = View(turn).weights(shape, scale).sum(0, dtype=int)
-        assert sums.max() <= room.WHOLE and sums.min() > 0.3 * room.WHOLE
+        assert sums.max() <= renderer.FULL and sums.min() > 0.3 * renderer.FULL
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -262,7 +263,7 @@ def test_edges_are_soft():
 
 @pytest.fixture(scope="module")
 def views() -> np.ndarray:
-    return room.cast([0.8, 1.2], SHAPES, [-30.0, 0.0, 10.0])
+    return renderer.cast([0.8, 1.2], SHAPES, [-30.0, 0.0, 10.0])
 
 
 def test_views_are_in_the_order_of_the_grid(views):
@@ -323,7 +324,7 @@ def test_the_drawn_dataset_is_the_grid(tiny):
 
 def test_views_are_cast_once_and_kept(tiny, monkeypatch):
     first = shapes3d.shapes3d(rendered=True).examples()
-    monkeypatch.setattr(room, "cast", lambda *args: pytest.fail("cast again"))
+    monkeypatch.setattr(renderer, "cast", lambda *args: pytest.fail("cast again"))
     again = build({"name": "shapes3d", "rendered": True})
     assert np.array_equal(again.examples(), first)
 

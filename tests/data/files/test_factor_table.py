@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from untwine.data import FactorSpace
-from untwine.data.files.labels import BINS, MANY, FactorTable
-from untwine.data.files.sheets import factor_table
-from untwine.data.labelled import Labelled
+from untwine.data.files.factor_table import BINS, MANY, FactorTable
+from untwine.data.files.formats.sheets import factor_table
+from untwine.data.states import Labelled
 from untwine.errors import UntwineError
 
 
@@ -259,13 +259,13 @@ def test_only_what_a_user_may_change_has_a_content():
     table, labels = np.zeros((2, 1, 4, 4), np.uint8), np.array([[0], [1]])
     space = FactorSpace(("digit",), (2,), ("categorical",))
     assert Labelled(table, labels, space).content is None
-    own = Labelled(table, labels, space, own=True).content
-    assert own == Labelled(table.copy(), labels, space, own=True).content
+    own = Labelled(table, labels, space, mutable=True).content
+    assert own == Labelled(table.copy(), labels, space, mutable=True).content
     others = [
-        Labelled(table + np.uint8(1), labels, space, own=True),
-        Labelled(table, labels[::-1].copy(), space, own=True),
-        Labelled(table, labels, FactorSpace(("digit",), (3,), ("categorical",)), own=True),
-        Labelled(table, labels, FactorSpace(("figure",), (2,), ("categorical",)), own=True),
+        Labelled(table + np.uint8(1), labels, space, mutable=True),
+        Labelled(table, labels[::-1].copy(), space, mutable=True),
+        Labelled(table, labels, FactorSpace(("digit",), (3,), ("categorical",)), mutable=True),
+        Labelled(table, labels, FactorSpace(("figure",), (2,), ("categorical",)), mutable=True),
     ]
     assert len({own, *(one.content for one in others)}) == 5
 

@@ -15,7 +15,7 @@ from PIL import Image
 
 from untwine.data.families import mnist as idx
 from untwine.data.families.mnist import fashion_mnist, mnist
-from untwine.data.files import store
+from untwine.data.files import places
 from untwine.data.specs import build, public_of
 from untwine.errors import UntwineError
 
@@ -172,7 +172,7 @@ def debian(public, tmp_path, monkeypatch) -> Path:
 def test_what_debian_has_is_used(debian):
     public = public_of(fashion_mnist)
     assert public is not None
-    assert [store.find(file) for file in public.files(split="train", size=28)] == [
+    assert [places.find(file) for file in public.files(split="train", size=28)] == [
         debian / "train-images-idx3-ubyte.gz",
         debian / "train-labels-idx1-ubyte.gz",
     ]
@@ -187,7 +187,7 @@ def test_what_debian_has_is_verified_by_its_content(debian):
     unpacked = bytearray(gzip.decompress(file.read_bytes()))
     unpacked[-1] ^= 1  # still a label, but not the published one
     file.write_bytes(gzip.compress(bytes(unpacked)))
-    assert store.check(public_of(fashion_mnist).files()[1]).state == "wrong"
+    assert check_file(public_of(fashion_mnist).files()[1]).state == "wrong"
     with pytest.raises(UntwineError, match=r"labels-idx1-ubyte.gz does not hold what it should: unpacked, .* sha256"):
         fashion_mnist()
     assert len(fashion_mnist(split="test")) == 20
@@ -233,7 +233,7 @@ PUBLISHED = {  # pixel mean and standard deviation of the training images, as co
 
 @pytest.mark.parametrize(("name", "made"), BOTH)
 def test_the_published_files(data_dir, name, made):
-    if any(store.find(file) is None for file in public_of(made).files(split="both")):
+    if any(places.find(file) is None for file in public_of(made).files(split="both")):
         pytest.skip(f"{name} is not in {data_dir}")
     mean, std, counts, first = PUBLISHED[name]
     train, test = made(), made(split="test")
@@ -246,7 +246,7 @@ def test_the_published_files(data_dir, name, made):
     assert abs(np.sqrt(pixels @ values**2 - (pixels @ values) ** 2) - std) < 5e-5
     assert np.bincount(test.factors_of(np.arange(10_000))[:, 0]).sum() == 10_000
     for file in public_of(made).files(split="both"):
-        unpacked = gzip.decompress(store.find(file).read_bytes())
+        unpacked = gzip.decompress(places.find(file).read_bytes())
         assert hashlib.sha256(unpacked).hexdigest() == idx.CONTENT[file.path]
 
 

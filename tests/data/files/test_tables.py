@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from untwine.data.files.pictures import broken, gathered, mapped, resized, save
+from untwine.data.files.tables import broken, gathered, mapped, resized, save
 from untwine.errors import Unavailable, UntwineError
 
 

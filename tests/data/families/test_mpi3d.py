@@ -87,7 +87,7 @@ def test_an_array_that_is_not_the_first_is_found_in_place(folder, writer, monkey
 
 def test_unpacking_in_parts_changes_nothing(public, writer, monkeypatch):
     public("mpi3d")
-    monkeypatch.setattr(module, "_AT_ONCE", 1001)
+    monkeypatch.setattr(module, "_CHUNK", 1001)
     assert np.array_equal(mpi3d().examples(), writer.images(writer.SIZES).transpose(0, 3, 1, 2))
 
 

@@ -19,8 +19,8 @@ from sklearn.datasets import load_sample_images
 
 from untwine.data.families import patches
 from untwine.data.families.patches import natural_patches, whitened
-from untwine.data.files import store
-from untwine.data.specs import build, complete, public_of
+from untwine.data.files import places
+from untwine.data.specs import build, full_spec, public_of
 from untwine.errors import UntwineError
 from untwine.streams import np_uniform
 
@@ -262,7 +262,7 @@ def test_auto_is_the_published_file_where_it_is(public):
         warnings.simplefilter("error")
         data = natural_patches(examples=5)
     assert data.spec["source"] == "olshausen"
-    assert complete({"name": "natural_patches", "examples": 5}) == data.spec
+    assert full_spec({"name": "natural_patches", "examples": 5}) == data.spec
     assert np.array_equal(build(data.spec).examples(), data.examples())
     assert np.array_equal(natural_patches(source="olshausen", examples=5).examples(), data.examples())
 
@@ -394,7 +394,7 @@ def test_what_arrives_wrong_is_discarded_and_the_next_address_asked(served, wron
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert len(natural_patches(source="olshausen", examples=5)) == 10
-    path = store.find(patches.FILE)
+    path = places.find(patches.FILE)
     assert path is not None and path.read_bytes() == whole
     served.clear()
     assert len(natural_patches(source="olshausen", examples=5)) == 10  # it is kept
@@ -404,5 +404,5 @@ def test_nothing_is_kept_where_every_address_gives_something_else(served):
     served |= dict.fromkeys(served, served["/first"][:-100])
     with pytest.raises(UntwineError, match=r"/first: (.|\n)*cannot be read as a file of MATLAB(.|\n)*/second: "):
         natural_patches(source="olshausen")
-    assert store.find(patches.FILE) is None
-    assert not list((store.folder() / patches.FILE.path).parent.glob("IMAGES*"))
+    assert places.find(patches.FILE) is None
+    assert not list((places.folder() / patches.FILE.path).parent.glob("IMAGES*"))

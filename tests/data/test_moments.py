@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import untwine as uw
-from untwine.data import principal as module
-from untwine.data.principal import principal
+from untwine.data import moments as module
+from untwine.data.moments import principal
 from untwine.errors import UntwineError
 
 
@@ -102,5 +102,5 @@ def test_quick_and_found_once():
 
 
 def test_without_torch():
-    code = "import sys, untwine.data.principal; assert 'torch' not in sys.modules and 'scipy' not in sys.modules"
+    code = "import sys, untwine.data.moments; assert 'torch' not in sys.modules and 'scipy' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

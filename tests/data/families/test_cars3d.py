@@ -12,7 +12,7 @@ from scipy.io import savemat
 
 from untwine.data.families import cars3d as module
 from untwine.data.families.cars3d import cars3d
-from untwine.data.files.pictures import resized
+from untwine.data.files.tables import resized
 from untwine.data.specs import build
 from untwine.errors import UntwineError
 
