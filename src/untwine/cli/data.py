@@ -173,13 +173,13 @@ def _check(args: list[str]) -> None:
 
 
 def _show(args: list[str]) -> None:
-    from untwine.report import show
+    from untwine.report.dataset_picture import check_picture, draw_dataset
 
     shown = {"out": "shown/NAME.png"}
-    fields = [("show", flags.arguments(show.run, prefix=False, shown=shown, leave_out=("dataset",)))]
+    fields = [("show", flags.arguments(draw_dataset, prefix=False, shown=shown, leave_out=("dataset",)))]
     examples = "untwine data show xy-squares\nuntwine data show dsprites --dataset.rendered true --steps 10"
     build, options = _parse(args, "show", examples, fields)
-    dataset, results = named.carried_out(show, build, options, flags.values(options.show))
+    dataset, results = named.carried_out(check_picture, draw_dataset, build, options, flags.values(options.show))
     if options.json:
         output.as_json({"dataset": dataset.spec, **results})
         return

@@ -48,20 +48,25 @@ def of_dataset(
 
 
 def carried_out(
-    work: Any, build: Callable[..., Any], options: Any, arguments: dict[str, Any]
+    check: Callable[..., None],
+    work: Callable[..., dict[str, Any]],
+    build: Callable[..., Any],
+    options: Any,
+    arguments: dict[str, Any],
 ) -> tuple[Any, dict[str, Any]]:
-    """The dataset, and the result of a module's `run` on it. The module's `check` may refuse the arguments.
+    """The dataset, and what `work` returns for it, unless `check` refuses the arguments.
 
     Args:
-        work: The module.
+        check: Raises an error for wrong arguments.
+        work: Does the work of the command.
         build: The dataset function.
         options: The parsed options, of which `dataset` holds the dataset's.
-        arguments: The arguments of `check` and `run`.
+        arguments: The arguments of `check` and `work`.
     """
     with asked():
         dataset = build(**flags.values(options.dataset))
-        work.check(dataset, **arguments)
-    return dataset, work.run(dataset, **arguments)
+        check(dataset, **arguments)
+    return dataset, work(dataset, **arguments)
 
 
 def listed() -> str:

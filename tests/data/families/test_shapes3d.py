@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 import pytest
 
-from untwine.analysis import importance
+from untwine.analysis import factor_importance
 from untwine.data.families import shapes3d
 from untwine.data.families import shapes3d_renderer as renderer
 from untwine.data.families.shapes3d_renderer import MATERIALS, SCENE, SHAPES, View, camera, meet, normals
@@ -376,7 +376,7 @@ def check(distances: dict[str, float], random: float, tolerance: float) -> None:
 def test_tables_of_the_drawn_dataset(drawn_data):
     """As michlo2023 measures, on states that the fit of the scene did not see."""
     data = shapes3d.shapes3d(rendered=True)
-    found = importance(data, pairs=20_000, seed=2024)
+    found = factor_importance(data, pairs=20_000, seed=2024)
     check({row.name: row.mean for row in found.factors}, found.random.mean, tolerance=0.1)
     assert data.factors is not None
     mean, std = data.standardisation(data.factors.index(data.factors.sample(10_000, seed=2025)))

@@ -224,7 +224,8 @@ def fetching(file: File) -> str:
 
 def started(code: str) -> subprocess.Popen[str]:
     """A process that runs the code, once it has come so far."""
-    code = f"from untwine.data.files import store\nfrom untwine.data.files.derived import derived\nprint('ready', flush=True)\n{code}"
+    imports = "from untwine.data.files import store\nfrom untwine.data.files.derived import derived"
+    code = f"{imports}\nprint('ready', flush=True)\n{code}"
     child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None and child.stdout.readline() == "ready\n"
     return child

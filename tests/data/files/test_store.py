@@ -13,12 +13,13 @@ import warnings
 from pathlib import Path
 
 import pytest
-from file_helpers import interrupt, (
+from file_helpers import (
     CONTENT,
     HINT,
     OTHER,
     counting,
     fetching,
+    interrupt,
     left,
     md5,
     public,
