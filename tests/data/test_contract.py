@@ -62,9 +62,9 @@ def test_build_fills_in_defaults_and_accepts_hyphens(registered):
     [
         ({"name": "three_dot"}, "unknown dataset 'three_dot'; did you mean 'three_dots'"),
         ({"name": "three_dots", "radus": 0.1}, "'radus'; did you mean 'radius'"),
-        ({"name": "three_dots", "size": "64"}, "'size' of dataset 'three_dots' must be int; got str '64'"),
-        ({"name": "three_dots", "size": 64.0}, "must be int; got float"),
-        ({"name": "three_dots", "size": True}, "must be int; got bool"),
+        ({"name": "three_dots", "size": "64"}, "size of dataset 'three_dots' must be a whole number, not '64'"),
+        ({"name": "three_dots", "size": 64.0}, "must be a whole number, not 64"),
+        ({"name": "three_dots", "size": True}, "must be a whole number, not True"),
         ({"name": "images"}, "'images' needs source"),
         ({}, "needs a name"),
         ({"name": 3}, "needs a name"),

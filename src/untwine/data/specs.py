@@ -7,33 +7,33 @@ import hashlib
 import inspect
 import os
 import re
-import typing
 from collections.abc import Callable, Mapping
-from typing import Any, ParamSpec, overload
+from typing import Any, ParamSpec, TypeVar, overload
 
 import numpy as np
 
-from untwine.checks import conform
+from untwine.arguments import bind, hints
 from untwine.data.contract import Dataset
 from untwine.data.files.public import Public
-from untwine.errors import UntwineError, refuse_unknown
+from untwine.errors import UntwineError
 from untwine.registry import Registry
 
 datasets = Registry("dataset")
 P = ParamSpec("P")
+D = TypeVar("D", bound=Dataset)
 
 # Replaces arguments that depend on this machine, such as "auto" or a relative path, by what they stand for.
 Settle = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 @overload
-def dataset(function: Callable[P, Dataset]) -> Callable[P, Dataset]: ...
+def dataset(function: Callable[P, D]) -> Callable[P, D]: ...
 
 
 @overload
 def dataset(
     *, public: Public | None = None, settle: Settle | None = None
-) -> Callable[[Callable[P, Dataset]], Callable[P, Dataset]]: ...
+) -> Callable[[Callable[P, D]], Callable[P, D]]: ...
 
 
 def dataset(function: Any = None, *, public: Public | None = None, settle: Settle | None = None) -> Any:
@@ -54,20 +54,11 @@ def dataset(function: Any = None, *, public: Public | None = None, settle: Settl
     """
     if function is None:
         return functools.partial(dataset, public=public, settle=settle)
-    signature = inspect.signature(function)
     name = function.__name__
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Dataset:
-        refuse_unknown(f"argument of dataset {name!r}:", kwargs, signature.parameters)
-        bound = signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        hints = typing.get_type_hints(function)
-        arguments = {
-            key: conform(value, hints.get(key, Any), f"{key!r} of dataset {name!r}")
-            for key, value in bound.arguments.items()
-        }
-        arguments = _settled(wrapped, arguments)
+        arguments = _settled(wrapped, bind(f"dataset {name!r}", function, args, kwargs))
         built = function(**arguments)
         built.spec = {"name": name, **{key: _to_json(value) for key, value in arguments.items()}}
         return built
@@ -99,13 +90,13 @@ def build(spec: Mapping[str, Any]) -> Dataset:
         raise UntwineError(f"a dataset's spec needs a name, as in {{'name': 'three_dots'}}; got {spec!r}")
     arguments = {key: value for key, value in spec.items() if key != "name"}
     for key, value in arguments.items():
-        if isinstance(value, Mapping) and "array" in value:
+        if _is_hash(value):
             raise UntwineError(
                 f"dataset {spec['name']!r} was made from an array in memory ({str(value['array'])[:19]}..., "
                 f"{value.get('dtype')} {value.get('shape')}), which its spec does not hold: "
                 f"pass the array again as {key!r}"
             )
-    return datasets.call(spec["name"], datasets.complete(spec["name"], arguments))
+    return datasets[spec["name"]](**arguments)
 
 
 def called(dataset: Dataset) -> str:
@@ -167,10 +158,18 @@ def full_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
     >>> full_spec({"name": "xy-squares", "spacing": 4})
     {'name': 'xy_squares', 'spacing': 4, 'size': 64, 'square': 8, 'positions': 8}
     """
-    arguments = datasets.complete(spec["name"], {key: value for key, value in spec.items() if key != "name"})
     function = datasets[spec["name"]]
-    settled = _settled(function, arguments)
+    arguments = {key: value for key, value in spec.items() if key != "name"}
+    hashed = dict.fromkeys((key for key, value in arguments.items() if _is_hash(value)), Any)
+    what = f"dataset {function.__name__!r}"
+    bound = bind(what, function, kwargs=arguments, annotations=hints(function) | hashed)
+    settled = _settled(function, bound)
     return {"name": function.__name__, **{key: _to_json(value) for key, value in settled.items()}}
+
+
+def _is_hash(value: Any) -> bool:
+    """Whether an argument of a spec is the hash of an array rather than its value."""
+    return isinstance(value, Mapping) and "array" in value
 
 
 def absolute(value: Any) -> Any:
@@ -182,7 +181,7 @@ def _to_json(value: Any) -> Any:
     """An argument as JSON."""
     if isinstance(value, Dataset):
         return dict(value.spec)
-    if isinstance(value, Mapping) and ("array" in value or "name" in value):  # a hash, or the spec of a dataset
+    if _is_hash(value) or (isinstance(value, Mapping) and "name" in value):  # a hash, or the spec of a dataset
         return dict(value)
     if isinstance(value, np.ndarray):
         return {"array": fingerprint(value), "dtype": value.dtype.name, "shape": list(value.shape)}

@@ -16,6 +16,7 @@ from PIL import Image
 from untwine.data.families import mnist as idx
 from untwine.data.families.mnist import fashion_mnist, mnist
 from untwine.data.files import places
+from untwine.data.files.verify import check_file
 from untwine.data.specs import build, public_of
 from untwine.errors import UntwineError
 

@@ -307,7 +307,7 @@ def test_which_files_are_needed():
     [
         ({"source": "olshaussen"}, r"no folder .*olshaussen; source is 'auto', 'olshausen', 'scikit-learn', or a"),
         ({"source": ""}, "natural_patches: source is an empty text"),
-        ({"source": 3}, "'source' of dataset 'natural_patches' must be"),
+        ({"source": 3}, "source of dataset 'natural_patches' must be"),
         ({"split": "tset"}, "did you mean 'test'"),
         ({"examples": 0}, "examples 0"),
         ({"size": 0}, "size 0"),

@@ -62,7 +62,7 @@ def test_tiles_are_those_put_together_by_hand(inner, settings, few, monkeypatch)
     assert pictures.dtype == np.uint8 and pictures.shape == (12, *data.shape) and pictures.flags.c_contiguous
     for state, picture in zip(states, pictures, strict=True):
         assert np.array_equal(picture, by_hand(one, state, rows, columns, stride))
-    assert data._few == few and ("_table" in vars(data)) == few
+    assert data._cached == few and ("_table" in vars(data)) == few
 
 
 def test_every_pixel_is_kept_with_a_stride_of_one():
@@ -222,7 +222,7 @@ def test_datasets_that_cannot_be_tiled_are_refused():
         ({"name": "xy_squers"}, "did you mean 'xy_squares'"),
         ({"spacing": 4}, "needs a name"),
         ({}, "needs a name"),
-        (7, "'dataset' of dataset 'tiled' must be str or Mapping or Dataset"),
+        (7, "dataset of dataset 'tiled' must be a text, a mapping or a Dataset"),
     ],
     ids=str,
 )

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from untwine.data.files import store
+from untwine.data.files import download, store
 from untwine.data.files.public import File
 from untwine.errors import Unavailable
 
