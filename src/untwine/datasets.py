@@ -9,7 +9,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from untwine.data.contract import Dataset
 from untwine.data.families.registered import *  # noqa: F403 - the list of datasets is kept there alone
@@ -31,14 +31,16 @@ def get(name: str) -> Callable[..., Dataset]:
     return _registry[name]
 
 
-def __getattr__(name: str) -> Any:
-    """A dataset that the user registered with `@uw.dataset`."""
-    if name.startswith("__"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        return _registry[name]
-    except UntwineError as error:
-        raise AttributeError(f"module {__name__!r}: {error}") from None
+if not TYPE_CHECKING:  # a type checker would accept every name
+
+    def __getattr__(name: str) -> Any:
+        """A dataset that the user registered with `@uw.dataset`."""
+        if name.startswith("__"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        try:
+            return _registry[name]
+        except UntwineError as error:
+            raise AttributeError(str(error)) from None
 
 
 def __dir__() -> list[str]:

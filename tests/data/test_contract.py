@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import untwine.datasets
-from untwine.data import Dataset, build, dataset, datasets
+from untwine.data import Dataset, build, dataset, datasets, full_spec
 from untwine.data.contract import Unlabelled
 from untwine.data.specs import fingerprint
 from untwine.errors import UntwineError
@@ -73,6 +73,16 @@ def test_build_fills_in_defaults_and_accepts_hyphens(registered):
 def test_build_is_strict(spec, message):
     with pytest.raises(UntwineError, match=message):
         build(spec)
+
+
+def test_a_full_spec_is_checked_without_building_the_dataset(registered):
+    assert full_spec({"name": "counting", "scale": 2}) == registered(scale=2).spec
+    spec = registered(table=np.arange(3)).spec
+    assert full_spec(spec) == spec  # the hash of an array stays as it is
+    with pytest.raises(UntwineError, match="width of dataset 'counting' must be a whole number, not 'two'"):
+        full_spec({"name": "counting", "width": "two"})
+    with pytest.raises(UntwineError, match="scale of dataset 'counting' must be finite"):
+        full_spec({"name": "counting", "scale": np.inf})
 
 
 def test_misspelt_arguments_get_a_suggestion_in_python_too():

@@ -57,10 +57,7 @@ def _list(args: list[str]) -> None:
             [flags.hyphens(about["name"]), about["summary"], f"{images}\n{factors}", size, licence, _state(about)]
         )
     output.table(["dataset", "description", "examples and factors", "size", "licence", "state"], rows, lines=True)
-    print(
-        "States: drawn needs no files; present has all its files on this machine; fetchable is downloaded when it is "
-        "first used."
-    )
+    print("drawn: needs no files. present: its files are here. fetchable: `untwine data get NAME` downloads them.")
     print(f"The data folder is {folder()}. Options of a dataset: untwine data show NAME --help")
 
 

@@ -217,7 +217,7 @@ def test_photographs_that_cannot_serve_are_named_and_left_out(tmp_path):
     with pytest.warns(UserWarning, match=said):
         assert len(natural_patches(source=folder, examples=5)) == 5
     (folder / "good.png").unlink()
-    with pytest.raises(UntwineError, match=r"none of the photographs in .* serves: broken\.jpg"):
+    with pytest.raises(UntwineError, match=r"none of the photographs in .* can be used: broken\.jpg"):
         natural_patches(source=folder)
 
 

@@ -67,8 +67,10 @@ def test_every_address_is_named_with_what_went_wrong(data, server, monkeypatch):
         "nowhere/sub/data.bin": "No scheme",
         server.url("gone"): "HTTP 404 (Not Found)",
         server.url("busy"): "HTTP 503 (Service Unavailable)",
-        server.url("wrong"): f"what came has the checksum {md5(OTHER)}, not {md5()} (400,000 bytes) and was discarded",
-        server.url("empty"): "nothing came",
+        server.url("wrong"): (
+            f"the downloaded file has the checksum {md5(OTHER)}, not {md5()} (400,000 bytes) and was discarded"
+        ),
+        server.url("empty"): "the answer was empty",
         server.url("silent"): "no answer in time",
         server.url("drops_always"): "the connection broke (after 1",
         closed: "Connection refused",
@@ -91,7 +93,7 @@ def test_what_a_server_says_does_nothing_to_a_terminal(data, server):
 
 
 def test_an_empty_answer_leaves_nothing_and_takes_nothing(data, server):
-    refused(public(server.url("empty")), data, "nothing came")
+    refused(public(server.url("empty")), data, "the answer was empty")
     assert left(data) == set()
     put(data / "sub" / "data.bin.part", CONTENT[:100_000])
     assert store.fetch(public(server.url("empty"), server.url("good"))).read_bytes() == CONTENT
@@ -111,7 +113,9 @@ def test_only_bytes_that_came_are_counted(data, server, monkeypatch):
 
 
 def test_a_web_page_is_no_file_even_without_a_checksum(data, server):
-    refused(public(server.url("page"), server.url("empty"), checksum=None), data, "a web page came", "nothing came")
+    refused(
+        public(server.url("page"), server.url("empty"), checksum=None), data, "a web page came", "the answer was empty"
+    )
     assert not (data / "sub" / "data.bin").exists()
 
 

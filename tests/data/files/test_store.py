@@ -159,7 +159,7 @@ def test_what_arrives_must_fit(data, server):
     with pytest.raises(Unavailable) as caught:
         store.fetch(file, HINT)
     lines = [line for line in str(caught.value).splitlines() if line.startswith("  ")]
-    said = "what came does not hold what it should: it?[31m is another and was discarded"
+    said = "the downloaded file does not hold what it should: it?[31m is another and was discarded"
     assert lines == [f"  {url}: {said}" for url in file.urls] and left(data) == set()
     assert list(data.rglob("*.stamp.json")) == []
     server.content = CONTENT

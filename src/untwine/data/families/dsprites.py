@@ -46,7 +46,7 @@ FILES = (
 )
 _CHUNK = 4096  # images that are unpacked at a time: 16 MiB, where all of them are 3 GB
 HINT = (
-    "A dSprites that is drawn here, on the same grid, needs no download: dsprites(rendered=True), "
+    "A drawn dSprites with the same factors needs no download: dsprites(rendered=True), "
     "or --dataset.rendered true on the command line."
 )
 

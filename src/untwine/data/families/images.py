@@ -62,7 +62,8 @@ def images(
         size: Width and height in pixels. By default pictures from a folder become 64 x 64, and arrays keep their size.
         channels: 1 (grey) or 3 (colour); by default 1 if every picture is grey, and 3 otherwise.
         factors: The table of factors: a .csv, .tsv or .npy file, or an array.
-        kinds: Kinds of factors that differ from the above, such as angle=cyclic or digit=categorical.
+        kinds: Kinds of factors, such as angle=cyclic or digit=categorical; by default numbers are ordered and texts
+            categorical.
 
     >>> images(np.zeros((5, 32, 32)), channels=3).shape
     (3, 32, 32)

@@ -214,7 +214,7 @@ def _from_folder(folder: Path) -> list[Float64[np.ndarray, "_ _"]]:
     opened = open_each(files, folder, lambda picture: whitened(_square_of(picture)), "whitening photographs")
     pictures, left_out = opened.pictures, opened.left_out
     if not pictures:
-        raise UntwineError(f"natural_patches: none of the photographs in {folder} serves: {shortened(left_out)}")
+        raise UntwineError(f"natural_patches: none of the photographs in {folder} can be used: {shortened(left_out)}")
     if left_out:
         message = f"natural_patches: left out {len(left_out)} of {len(files)} files: {shortened(left_out)}"
         warnings.warn(message, stacklevel=4)

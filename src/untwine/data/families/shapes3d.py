@@ -41,7 +41,7 @@ FILES = (
 )
 SHAPE = (3, renderer.SIDE, renderer.SIDE)
 HINT = (
-    "A drawn 3D Shapes, of the same factors, needs no file: shapes3d(rendered=True), "
+    "A drawn 3D Shapes with the same factors needs no download: shapes3d(rendered=True), "
     "or --dataset.rendered true on the command line."
 )
 _CHUNK = 2**26  # bytes that are unpacked at a time

@@ -149,7 +149,7 @@ def _save(response: Any, url: str, part: Path, start: int, total: int | None, si
     try:
         first = next(chunks, b"")
         if not first and not start:
-            raise DownloadFailed("nothing came")
+            raise DownloadFailed("the answer was empty")
         with part.open("ab" if start else "wb") as file:
             _note(part).write_text(json.dumps({"url": url, "tag": _tag(response.headers)}))
             with counter(f"fetching {name}", total or size, in_bytes=True, done=start) as count:

@@ -113,7 +113,7 @@ def exclusive(target: Path, doing: str, refused: Callable[[str], Unavailable]) -
         refused: Makes the error for a lock that cannot be taken, from the reason.
     """
     with contextlib.ExitStack() as stack:
-        waiting = f"{doing}: waiting for another process that does so"
+        waiting = f"{doing}: waiting for another process that is already doing this"
         try:
             stack.enter_context(locked(target.parent, f".{target.name}.lock", math.inf, waiting))
         except UntwineError as error:

@@ -53,7 +53,7 @@ def fetch(file: File, hint: str = "") -> Path:
     if not urls:
         raise refused("no address is known to fetch it from.")
     if _offline():
-        raise refused("UNTWINE_OFFLINE keeps it from being fetched from")
+        raise refused("UNTWINE_OFFLINE forbids a download from")
     if not can_write(target.parent):
         raise refused(f"{target.parent} cannot be written to, so it was not fetched from")
     _warn(wrong)
@@ -119,7 +119,7 @@ def _verified(url: str, file: File, part: Path) -> Stamp:
             return stamp
         discard(part)
         if not resumed:  # else the earlier part may have been wrong: try again from the first byte
-            raise DownloadFailed(f"what came {why} and was discarded")
+            raise DownloadFailed(f"the downloaded file {why} and was discarded")
 
 
 def _urls(file: File) -> tuple[str, ...]:
