@@ -19,7 +19,7 @@ from untwine.errors import UntwineError
 
 
 class Counting(Unlabelled):
-    """Vectors that hold their own number; counts how often it is asked."""
+    """Vectors that hold their own index; records the size of every batch."""
 
     def __init__(self, length: int, width: int) -> None:
         super().__init__((width,), length, None)

@@ -13,7 +13,7 @@ from untwine.errors import UntwineError
 
 
 def labelled(rows: list[tuple[int, ...]], sizes: tuple[int, ...]) -> Labelled:
-    """Examples that are their own numbers."""
+    """A dataset in which each example is its own index."""
     space = FactorSpace(tuple("abcdefgh"[: len(sizes)]), sizes, ("ordered",) * len(sizes))
     return Labelled(np.arange(len(rows), dtype=np.float32)[:, None], np.array(rows, np.int64), space)
 

@@ -206,7 +206,7 @@ def test_pictures_are_as_defined():
 
 
 def test_no_pixel_lies_on_an_outline():
-    """So the pictures are the same wherever they are drawn: rounding cannot change any."""
+    """No point is so close to an edge that rounding could change an image on another machine."""
     middles = np.arange(-20, 20) + 0.5 - sprites.FIRST % 1
     expected = sprites.inside(middles, middles)
     for change in (1 - 1e-6, 1 + 1e-6):
@@ -288,7 +288,7 @@ def near(found, expected, share=0.05):
 
 
 def test_pixels_have_the_mean_and_deviation_of_the_paper(centred):
-    """Of all pictures: a sprite has the same pixels in every place."""
+    """The moments of all images: a sprite has the same pixels in every position."""
     area = centred.sum((3, 4), dtype=np.float64)
     means = area / 4096
     deviations = np.sqrt(means * (1 - means) * 4096 / 4095)

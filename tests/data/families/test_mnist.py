@@ -28,7 +28,7 @@ def header(*shape: int, kind: int = 8) -> bytes:
 
 
 def content(folder: Path, name: str, split: str) -> tuple[bytes, bytes]:
-    """The bytes of images and labels behind their headers."""
+    """The bytes of images and labels without their headers."""
     part = {"train": "train", "test": "t10k"}[split]
     images = gzip.decompress((folder / name / f"{part}-images-idx3-ubyte.gz").read_bytes())
     labels = gzip.decompress((folder / name / f"{part}-labels-idx1-ubyte.gz").read_bytes())
@@ -36,7 +36,7 @@ def content(folder: Path, name: str, split: str) -> tuple[bytes, bytes]:
 
 
 def put(folder: Path, patch: pytest.MonkeyPatch, which: int, packed: bytes) -> Path:
-    """Another file in place of MNIST's training images (0) or labels (1), of which it is the published one."""
+    """Publish another file as MNIST's training images (0) or labels (1)."""
     files = list(idx.FILES["mnist"]["train"])
     checksum = f"md5:{hashlib.md5(packed).hexdigest()}"
     files[which] = replace(files[which], checksum=checksum, size=len(packed))

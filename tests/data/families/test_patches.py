@@ -52,7 +52,7 @@ def rings(picture: np.ndarray) -> np.ndarray:
 
 
 def correlation(crops: np.ndarray, apart: int) -> float:
-    """Of pixels so far apart in a row."""
+    """The correlation of pixels at this distance in a row."""
     return float(np.corrcoef(crops[..., :-apart].ravel(), crops[..., apart:].ravel())[0, 1])
 
 
@@ -358,7 +358,7 @@ def test_a_page_that_came_instead_of_the_file_is_refused(public):
 
 @pytest.fixture
 def served(public, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, bytes]]:
-    """What two addresses of the published file answer; the file itself is removed."""
+    """Two addresses that serve these contents; the file itself is removed."""
     monkeypatch.delenv("UNTWINE_OFFLINE", raising=False)
     monkeypatch.delenv("UNTWINE_MIRROR", raising=False)
     path = public("natural_patches") / patches.FILE.path

@@ -36,7 +36,7 @@ DEVIATIONS = np.array([0.294081404355556, 0.344397908751721, 0.366168598152475])
 
 @pytest.fixture
 def tiny(public, public_writer):
-    """The writer of a tiny file, which is in the data folder."""
+    """The writer of a tiny file, after it wrote the file to the data folder."""
     writer = public_writer("shapes3d")
     writer.folder = public("shapes3d")
     return writer
@@ -152,7 +152,7 @@ def test_what_is_known_of_it_before_it_is_here():
 
 
 def outside(shape: str, scale: float, points: np.ndarray) -> np.ndarray:
-    """Below 0 in a shape, 0 on its surface, above 0 outside: its definition, in another form than the caster's."""
+    """A signed distance: below 0 in a shape, 0 on its surface, above 0 outside."""
     radius, height = scale * np.array(getattr(SCENE, shape))
     x, y, z = np.moveaxis(points, -1, 0)
     if shape == "cube":
@@ -253,7 +253,7 @@ def test_a_shape_grows_with_its_scale_and_all_but_the_cube_look_the_same_from_al
 
 
 def test_edges_are_soft():
-    """With many more rays to a pixel hardly anything changes; with one, edges do."""
+    """More rays per pixel change hardly anything; with a single ray, edges change."""
     one, four, many = (View(11.0, side=32, fine=fine).weights("capsule", 1.0).astype(int) for fine in (1, 4, 16))
     assert np.abs(four - many).mean() < 0.25 * np.abs(one - many).mean()
 

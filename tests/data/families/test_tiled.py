@@ -26,7 +26,7 @@ def small(height: int = 5, width: int = 7) -> Dataset:
 
 
 def by_hand(inner: Dataset, state: np.ndarray, rows: int, columns: int, stride: int) -> np.ndarray:
-    """One pixel after the other."""
+    """Draw pixel by pixel."""
     assert inner.factors is not None
     k = len(inner.factors)
     channels, height, width = inner.shape

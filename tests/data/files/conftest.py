@@ -28,7 +28,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 @pytest.fixture(autouse=True)
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A data folder, and beside it the one for a user's caches."""
+    """A data folder, and a user cache folder beside it."""
     monkeypatch.setenv("UNTWINE_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr("platformdirs.user_cache_dir", lambda project, appauthor: str(tmp_path / "cache" / project))

@@ -27,7 +27,7 @@ HINT = "A drawn one needs no file."
 
 
 class Server:
-    """A web server on this machine. What it answers is told by the first folder of the address."""
+    """A local web server. The first folder of the address chooses how it answers."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str | None]] = []  # addresses and the ranges asked for
@@ -64,7 +64,7 @@ class Server:
                 self.wfile.write(content[:upto])
 
             def part(self, upto: int | None = None) -> None:
-                """A server that knows ranges."""
+                """Answer with the requested range."""
                 asked, whole = self.headers["Range"], len(server.content)
                 start = int(asked[6:-1]) if asked and self.headers["If-Range"] in (None, server.tag) else 0
                 if asked and start >= whole:
@@ -78,18 +78,18 @@ class Server:
                 self.part()
 
             def answer_drops(self) -> None:
-                """Each answer ends after 150 kB, whatever was promised."""
+                """Break the connection after 150 kB."""
                 self.part(upto=150_000)
 
             def answer_drops_always(self) -> None:
                 self.send(200, server.content, upto=150_000)
 
             def answer_plain(self) -> None:
-                """A server that does not know ranges."""
+                """Ignore the requested range."""
                 self.send(200, server.content)
 
             def answer_misplaced(self) -> None:
-                """One that gives another range than was asked for."""
+                """Answer with another range than the requested one."""
                 if self.headers["Range"]:
                     self.send(206, server.content[:50], Content_Range=f"bytes 0-49/{len(server.content)}")
                 else:
@@ -111,7 +111,7 @@ class Server:
                 self.send(200, b"", Content_Length="9" * 6000)
 
             def answer_rude(self) -> None:
-                """One that sends what a terminal takes for orders."""
+                """Send control characters of a terminal."""
                 self.send_response(404, "No\x1b]0;title\x07\x1b[31m")
                 self.end_headers()
 
@@ -119,16 +119,16 @@ class Server:
                 self.send(302, b"", Location="gopher://\x1b[31m/")
 
             def answer_packed(self) -> None:
-                """One that calls a compressed file compressed, so that a browser would unpack it."""
+                """Declare a compressed file as encoded, so that a browser would unpack it."""
                 self.send(200, server.content, Content_Encoding="gzip")
 
             def answer_squeezed(self) -> None:
-                """One that compresses what it sends to whoever can unpack it."""
+                """Compress the answer for clients that accept it."""
                 able = "gzip" in self.headers["Accept-Encoding"]
                 self.send(200, gzip.compress(server.content) if able else server.content)
 
             def answer_portions(self) -> None:
-                """One that gives less than was asked for, and says so."""
+                """Answer with a part of the requested range, and say so."""
                 start, whole = int(self.headers["Range"][6:-1]), len(server.content)
                 end = min(start + 100_000, whole)
                 self.send(206, server.content[start:end], Content_Range=f"bytes {start}-{end - 1}/{whole}")
@@ -143,7 +143,7 @@ class Server:
                 time.sleep(1)
 
             def answer_later(self) -> None:
-                """When the test says so."""
+                """Wait until the test sets `go`."""
                 server.go.wait(30)
                 self.send(200, server.content)
 
@@ -169,7 +169,7 @@ def put(path: Path, content: bytes = CONTENT) -> Path:
 
 
 def refused(file: File, folder: Path, *also: str) -> str:
-    """The message of a file that cannot be had, which always says all that is needed to get it otherwise."""
+    """The message for an unavailable file, which always says how to get it by hand."""
     with pytest.raises(Unavailable) as caught:
         store.fetch(file, HINT)
     message = str(caught.value)
@@ -180,20 +180,20 @@ def refused(file: File, folder: Path, *also: str) -> str:
 
 
 def left(folder: Path) -> set[str]:
-    """What is in a folder, other than locks and stamps."""
+    """The names of the files in a folder, without locks and stamps."""
     names = {path.name for path in folder.rglob("*") if path.is_file()}
     return {name for name in names if not name.endswith((".lock", ".stamp.json"))}
 
 
 def read_only(folder: Path) -> Path:
-    """Marked so; as the superuser, whom that does not stop, the store still has to keep to it."""
+    """Remove write permission; the store must respect it even for the superuser, whom the system does not stop."""
     for path in [*(path for path in folder.rglob("*") if path.is_dir()), folder]:
         path.chmod(stat.S_IRUSR | stat.S_IXUSR)
     return folder
 
 
 def interrupt(server: Server, monkeypatch: pytest.MonkeyPatch, file: File) -> int:
-    """Stop a download in the middle, as with Ctrl-C. How many bytes were written."""
+    """Stop a download in the middle, as Ctrl-C does, and return how many bytes came."""
     came = 0
 
     def stop(more: int) -> None:
@@ -223,7 +223,7 @@ def fetching(file: File) -> str:
 
 
 def started(code: str) -> subprocess.Popen[str]:
-    """A process that runs the code, once it has come so far."""
+    """Start a process that runs the code, and wait until it has imported the store."""
     imports = "from untwine.data.files import store\nfrom untwine.data.files.derived import derived"
     code = f"{imports}\nprint('ready', flush=True)\n{code}"
     child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)

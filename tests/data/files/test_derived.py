@@ -104,7 +104,7 @@ def test_a_folder_in_the_way_of_what_is_made(data, way):
 
 
 def test_a_file_that_may_not_grow_so_large(data):
-    """As with `ulimit -f`, which the system says when it is written to."""
+    """As with `ulimit -f`, where the write fails."""
     code = """
 import resource
 resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))

@@ -148,7 +148,7 @@ def test_a_file_without_a_published_checksum_is_known_by_the_one_it_arrived_with
 
 
 def whole(path: Path) -> None:
-    """What a loader knows of a file that has no checksum."""
+    """The check of a loader for a file without a checksum."""
     if path.read_bytes() != CONTENT:
         raise broken(path, "it\x1b[31m is another")
 

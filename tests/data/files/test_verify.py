@@ -81,7 +81,7 @@ def test_check_of_what_was_made_beneath_a_folder(data):
 
 
 def test_what_was_found_wrong_in_a_read_only_folder_is_not_used(data, tmp_path, monkeypatch):
-    """Though the stamp that vouches for it cannot be removed."""
+    """Although its valid stamp cannot be removed."""
     path = derived("sub/a.npy", counting([]), "counting")
     file = put(data / "sub" / "data.bin")
     store.fetch(public())
@@ -101,7 +101,7 @@ def test_what_was_found_wrong_in_a_read_only_folder_is_not_used(data, tmp_path, 
 
 
 def test_a_check_while_a_file_is_made_again_does_no_harm(data, monkeypatch):
-    """Between its new stamp and the file itself, or while the old one is read."""
+    """The check happens between writing the stamp and the file, or while the old file is read."""
     from untwine.data.files import derived as made
 
     path = derived("a.npy", counting([]), "counting")
