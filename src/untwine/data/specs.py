@@ -99,17 +99,17 @@ def build(spec: Mapping[str, Any]) -> Dataset:
     return datasets[spec["name"]](**arguments)
 
 
-def called(dataset: Dataset) -> str:
+def short_name(dataset: Dataset) -> str:
     """The name of a dataset with its non-default arguments.
 
     >>> import untwine.datasets
-    >>> called(untwine.datasets.xy_squares(spacing=4))
+    >>> short_name(untwine.datasets.xy_squares(spacing=4))
     'xy-squares(spacing=4)'
     """
-    return _called(dataset.spec)
+    return _short_name(dataset.spec)
 
 
-def _called(spec: Mapping[str, Any]) -> str:
+def _short_name(spec: Mapping[str, Any]) -> str:
     name = str(spec.get("name", "dataset"))
     parameters = inspect.signature(datasets[name]).parameters if name in datasets else {}
     arguments = ", ".join(
@@ -127,7 +127,7 @@ def _is_default(value: Any, parameter: inspect.Parameter) -> bool:
 def _short(value: Any) -> Any:
     """A short form of an argument: the name of a dataset, the shape of an array, the last part of a path."""
     if isinstance(value, Mapping):
-        return _called(value) if "name" in value else f"array {value.get('shape')}"
+        return _short_name(value) if "name" in value else f"array {value.get('shape')}"
     return os.path.basename(value) if isinstance(value, str) else value
 
 
