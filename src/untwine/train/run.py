@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from untwine import data
+from untwine.arguments import EachPositive, coerce
 from untwine.data import Dataset
 from untwine.data.moments import principal, standard
 from untwine.errors import UntwineError, refuse_unknown, unknown
@@ -22,7 +23,7 @@ from untwine.objective import pairing  # noqa: F401 - likewise
 from untwine.objective.core import Objective
 from untwine.objective.penalties import watchable
 from untwine.objective.schedules import Schedule, schedule
-from untwine.parts import bounded, from_json, is_each, number, resolve, to_json
+from untwine.parts import from_json, is_each, number, resolve, to_json
 from untwine.registry import Registry
 from untwine.train.optimisers import optimisers
 
@@ -147,7 +148,7 @@ class Run:
             put("data_seeds", given)
             if len(given) != len(self.seeds):
                 raise UntwineError(f"the number of data seeds is {len(given)}, but of seeds {len(self.seeds)}")
-        put("lr", self.lr if isinstance(self.lr, Schedule) else bounded(self.lr, "lr"))
+        put("lr", self.lr if isinstance(self.lr, Schedule) else coerce(self.lr, EachPositive, "lr"))
         watch = (self.watch,) if isinstance(self.watch, str) else self.watch or ()
         put("watch", tuple(dict.fromkeys(name.replace("-", "_") for name in watch)))
         put("clip", None if self.clip is None else number(self.clip))
