@@ -85,6 +85,12 @@ def test_a_full_spec_is_checked_without_building_the_dataset(registered):
         full_spec({"name": "counting", "scale": np.inf})
 
 
+def test_an_unknown_dataset_of_a_spec_may_be_the_users_own():
+    for use in (build, full_spec):
+        with pytest.raises(UntwineError, match="If 'theirs' is your own, import the module that defines it first"):
+            use({"name": "theirs"})
+
+
 def test_misspelt_arguments_get_a_suggestion_in_python_too():
     with pytest.raises(UntwineError, match="did you mean 'examples'"):
         untwine.datasets.three_dots(exmples=3)
