@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import untwine as uw
-from untwine.data import principal as module
-from untwine.data.principal import principal
+from untwine.data import moments as module
+from untwine.data.moments import principal
 from untwine.errors import UntwineError
 
 
@@ -53,7 +53,7 @@ def test_pictures_are_seen_as_the_network_sees_them():
 
 
 def test_many_directions_are_found_one_after_the_other(monkeypatch):
-    """Both ways give the same, and again the same when repeated."""
+    """Both algorithms agree, and repeat their results exactly."""
     dots = uw.datasets.three_dots(size=40, examples=1_300)
     rows, floor = module._centred(dots, ())
     assert rows.dtype == np.float32 and rows.shape == (1_300, 1_600)
@@ -82,7 +82,7 @@ def test_what_does_not_vary_has_none():
 
 
 def test_the_rounding_of_large_numbers_is_no_direction():
-    """A mean of a thousand leaves float32 examples uncertain by 6e-5: the third direction is that alone."""
+    """With a mean of a thousand, float32 rounds by 6e-5: the third direction is rounding alone."""
     rows = vectors([1.0, 0.1, 0.0]) + 1_000.0
     dataset = uw.datasets.images(rows.astype(np.float32))
     assert principal(dataset, 2) == pytest.approx((1.0, 0.1), rel=0.1)
@@ -102,5 +102,5 @@ def test_quick_and_found_once():
 
 
 def test_without_torch():
-    code = "import sys, untwine.data.principal; assert 'torch' not in sys.modules and 'scipy' not in sys.modules"
+    code = "import sys, untwine.data.moments; assert 'torch' not in sys.modules and 'scipy' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

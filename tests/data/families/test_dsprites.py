@@ -11,10 +11,10 @@ import pytest
 
 import untwine.data.families.dsprites as module
 from untwine.analysis.perception import factor_importance
-from untwine.data.families import sprites
+from untwine.data.families import dsprites as sprites
 from untwine.data.families.dsprites import dsprites
-from untwine.data.specs import build, complete
-from untwine.data.states import Tabled
+from untwine.data.specs import build, full_spec
+from untwine.data.states import TabledStates
 from untwine.errors import UntwineError
 
 SPACE = sprites.SPACE
@@ -50,7 +50,7 @@ def test_the_published_space_and_file():
 @pytest.mark.parametrize("at_once", [1, 7, 72, 4096])
 def test_every_picture_is_in_its_place(public, writer, monkeypatch, at_once):
     public("dsprites")
-    monkeypatch.setattr(module, "_AT_ONCE", at_once)
+    monkeypatch.setattr(module, "_CHUNK", at_once)
     data, arrays = dsprites(), writer.arrays()
     assert data.spec == {"name": "dsprites", "rendered": False} and data.factors.sizes == writer.SIZES
     assert len(data) == writer.LENGTH and data.shape == (1, 64, 64)
@@ -206,7 +206,7 @@ def test_pictures_are_as_defined():
 
 
 def test_no_pixel_lies_on_an_outline():
-    """So the pictures are the same wherever they are drawn: rounding cannot change any."""
+    """No point is so close to an edge that rounding could change an image on another machine."""
     middles = np.arange(-20, 20) + 0.5 - sprites.FIRST % 1
     expected = sprites.inside(middles, middles)
     for change in (1 - 1e-6, 1 + 1e-6):
@@ -288,7 +288,7 @@ def near(found, expected, share=0.05):
 
 
 def test_pixels_have_the_mean_and_deviation_of_the_paper(centred):
-    """Of all pictures: a sprite has the same pixels in every place."""
+    """The moments of all images: a sprite has the same pixels in every position."""
     area = centred.sum((3, 4), dtype=np.float64)
     means = area / 4096
     deviations = np.sqrt(means * (1 - means) * 4096 / 4095)
@@ -325,7 +325,7 @@ def exact(centred):
 
 
 def drawn():
-    return Tabled(SPACE, (1, 64, 64), lambda numbers: sprites.draw(SPACE.factors(numbers)))
+    return TabledStates(SPACE, (1, 64, 64), lambda numbers: sprites.draw(SPACE.factors(numbers)))
 
 
 def test_perceived_distances_are_those_of_the_paper(centred):
@@ -347,8 +347,8 @@ def test_perceived_distances_are_those_of_the_paper(centred):
 
 
 def test_the_spec_says_which_was_used():
-    assert complete({"name": "dsprites", "rendered": True}) == {"name": "dsprites", "rendered": True}
-    assert complete({"name": "dsprites"})["rendered"] is False
+    assert full_spec({"name": "dsprites", "rendered": True}) == {"name": "dsprites", "rendered": True}
+    assert full_spec({"name": "dsprites"})["rendered"] is False
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ def brute_force(state: np.ndarray, size: int, positions: int, radius: float) -> 
 
 
 def awkward(positions: int, dots: int) -> np.ndarray:
-    """States where drawing goes wrong first: the same place, neighbours, borders, corners."""
+    """States that are hard to draw: equal positions, neighbours, borders, corners."""
     last, middle = positions - 1, positions // 2
     rows = [
         [middle, middle] * dots,

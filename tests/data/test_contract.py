@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 import untwine.datasets
-from untwine.data import Dataset, build, dataset, datasets
+from untwine.data import Dataset, build, dataset, datasets, full_spec
 from untwine.data.contract import Unlabelled
 from untwine.data.specs import fingerprint
 from untwine.errors import UntwineError
 
 
 class Counting(Unlabelled):
-    """Vectors that hold their own number; counts how often it is asked."""
+    """Vectors that hold their own index; records the size of every batch."""
 
     def __init__(self, length: int, width: int) -> None:
         super().__init__((width,), length, None)
@@ -62,9 +62,9 @@ def test_build_fills_in_defaults_and_accepts_hyphens(registered):
     [
         ({"name": "three_dot"}, "unknown dataset 'three_dot'; did you mean 'three_dots'"),
         ({"name": "three_dots", "radus": 0.1}, "'radus'; did you mean 'radius'"),
-        ({"name": "three_dots", "size": "64"}, "'size' of dataset 'three_dots' must be int; got str '64'"),
-        ({"name": "three_dots", "size": 64.0}, "must be int; got float"),
-        ({"name": "three_dots", "size": True}, "must be int; got bool"),
+        ({"name": "three_dots", "size": "64"}, "size of dataset 'three_dots' must be a whole number, not '64'"),
+        ({"name": "three_dots", "size": 64.0}, "must be a whole number, not 64"),
+        ({"name": "three_dots", "size": True}, "must be a whole number, not True"),
         ({"name": "images"}, "'images' needs source"),
         ({}, "needs a name"),
         ({"name": 3}, "needs a name"),
@@ -73,6 +73,22 @@ def test_build_fills_in_defaults_and_accepts_hyphens(registered):
 def test_build_is_strict(spec, message):
     with pytest.raises(UntwineError, match=message):
         build(spec)
+
+
+def test_a_full_spec_is_checked_without_building_the_dataset(registered):
+    assert full_spec({"name": "counting", "scale": 2}) == registered(scale=2).spec
+    spec = registered(table=np.arange(3)).spec
+    assert full_spec(spec) == spec  # the hash of an array stays as it is
+    with pytest.raises(UntwineError, match="width of dataset 'counting' must be a whole number, not 'two'"):
+        full_spec({"name": "counting", "width": "two"})
+    with pytest.raises(UntwineError, match="scale of dataset 'counting' must be finite"):
+        full_spec({"name": "counting", "scale": np.inf})
+
+
+def test_an_unknown_dataset_of_a_spec_may_be_the_users_own():
+    for use in (build, full_spec):
+        with pytest.raises(UntwineError, match="If 'theirs' is your own, import the module that defines it first"):
+            use({"name": "theirs"})
 
 
 def test_misspelt_arguments_get_a_suggestion_in_python_too():

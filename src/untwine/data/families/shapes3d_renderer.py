@@ -1,7 +1,7 @@
-"""The room of the drawn 3D Shapes: a ray caster for a shape that stands in it.
+"""The renderer of 3D Shapes: a ray caster for a shape that stands in a room.
 
-What a pixel sees does not depend on hues. So every view is cast once, into weights of materials: how much of each the
-pixel sees, times how brightly it is lit. A picture is the sum of weight times colour.
+The geometry does not depend on hues. So every view is cast once, into weights of materials: how much of each material
+a pixel sees, times how brightly it is lit. An image is the sum of weights times colours.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from untwine.progress import track
 
 SHAPES = ("cube", "cylinder", "sphere", "capsule")
 MATERIALS = ("floor", "wall", "shape", "sky", "gleam")
-WHOLE = 255  # the weight of a pixel that sees one material alone, in full light
-SIDE, FINE = 64, 4  # pixels along a side of a picture, rays along a side of a pixel
+FULL = 255  # the weight of a pixel that sees a single material, fully lit
+SIDE = 64  # pixels along a side of an image
+FINE = 4  # rays along a side of a pixel
 
 
 @dataclass(frozen=True)
 class Scene:
-    """Where things are and how they are lit; x is to the right, y into the picture, z up, and angles are in degrees.
+    """Geometry and light of the room; x is to the right, y into the image, z up, and angles are in degrees.
 
-    These are not the constants of the public dataset, which are not known. They were fitted to what michlo2023 says of
-    its pictures, the perceived distances of Table A1 and the means and deviations of Table A2: by least squares from a
-    plain room, then rounded, and settled by hand.
+    The constants of the published dataset are unknown. These were fitted to what michlo2023 reports of its images, the
+    perceived distances of Table A1 and the means and deviations of Table A2: by least squares from a plain room, then
+    rounded, and adjusted by hand.
     """
 
     distance: float = 5.0  # from the camera to the axis on which the shape stands, along the floor
@@ -39,9 +40,9 @@ class Scene:
     half_width: float = 4.3  # from the axis to the walls at the sides
     depth: float = 3.85  # from the axis to the wall behind
     wall: float = 2.98  # height of the walls
-    elevation: float = 50.0  # of the light, which comes from behind the camera that has not turned
-    ambient: float = 0.6  # light that comes from everywhere
-    diffuse: float = 0.54  # light that a surface gets which faces it
+    elevation: float = 50.0  # of the light, which comes from behind the camera at turn 0
+    ambient: float = 0.6  # light from all directions
+    diffuse: float = 0.54  # light on a surface that faces the light
     shadow: float = 0.45  # how much darker the floor is where the shape touches it
     gleam: float = 0.35  # how much white a reflection adds
     sharpness: float = 20.0  # of reflections
@@ -54,7 +55,7 @@ class Scene:
 
     @property
     def light(self) -> Float64[np.ndarray, "3"]:
-        """The direction in which the light is."""
+        """The direction towards the light."""
         angle = math.radians(self.elevation)
         return np.array([0.0, -math.cos(angle), math.sin(angle)])
 
@@ -66,7 +67,7 @@ class Scene:
         return scale * radius, scale * height
 
     def shade(self, cosine: Float64[np.ndarray, "..."]) -> Float64[np.ndarray, "..."]:
-        """How bright a surface is, by the cosine of the angle between its normal and the light."""
+        """The brightness of a surface, by the cosine of the angle between its normal and the light."""
         return np.minimum(1.0, self.ambient + self.diffuse * np.maximum(0.0, cosine))
 
 
@@ -75,14 +76,21 @@ SCENE = Scene()
 
 # --- shapes ---------------------------------------------------------------------------------------------
 
-# Where each ray enters and leaves a body. It leaves before it enters if it misses.
+# Distances at which each ray enters and leaves a body. A ray that misses leaves before it enters.
 Span = tuple[np.ndarray, np.ndarray]
 
 
 def meet(
     shape: str, scale: float, origin: Float64[np.ndarray, "3"], rays: Float64[np.ndarray, "n 3"], scene: Scene = SCENE
 ) -> Float64[np.ndarray, " n"]:
-    """How far rays from an origin outside a shape that stands on the floor go until they meet it; inf where they miss.
+    """The distance at which rays meet a shape that stands on the floor; inf where they miss.
+
+    Args:
+        shape: One of `SHAPES`.
+        scale: Its scale.
+        origin: Where the rays start, outside the shape.
+        rays: Their directions.
+        scene: The sizes of the shapes.
 
     >>> ahead, up = [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]
     >>> meet("sphere", 1.0, np.array([0.0, -5.0, SCENE.sphere[0]]), np.array([ahead, up])).round(9).tolist()
@@ -93,11 +101,11 @@ def meet(
         pieces = [[_slab(origin, rays, axis, -radius, radius) for axis in (0, 1)] + [_slab(origin, rays, 2, 0, height)]]
     elif shape == "cylinder":
         pieces = [[_round(origin, rays, radius, 0, 2), _slab(origin, rays, 2, 0, height)]]
-    else:  # two balls, and a cylinder from one to the other; in a sphere they are the same ball
+    else:  # two balls and a cylinder between them; in a sphere both are the same ball
         pieces = [[_round(origin, rays, radius, z, 3)] for z in (radius, height - radius)]
         pieces.append([_round(origin, rays, radius, 0, 2), _slab(origin, rays, 2, radius, height - radius)])
     distance = np.full(len(rays), np.inf)
-    for piece in pieces:  # a ray is in a piece while it is in all of its bodies
+    for piece in pieces:  # a piece is the intersection of its bodies
         enter = np.max([enters for enters, _ in piece], axis=0)
         leave = np.min([leaves for _, leaves in piece], axis=0)
         distance = np.minimum(distance, np.where((enter <= leave) & (enter > 0), enter, np.inf))
@@ -105,21 +113,21 @@ def meet(
 
 
 def _slab(origin: np.ndarray, rays: np.ndarray, axis: int, low: float, high: float) -> Span:
-    """All between two planes across an axis."""
+    """The space between two planes perpendicular to an axis."""
     with np.errstate(divide="ignore", invalid="ignore"):
         first, second = ((place - origin[axis]) / rays[:, axis] for place in (low, high))
     return np.minimum(first, second), np.maximum(first, second)
 
 
 def _round(origin: np.ndarray, rays: np.ndarray, radius: float, z: float, axes: int) -> Span:
-    """A ball around a point on the z axis (three axes), or an endless upright cylinder around that axis (two)."""
+    """A ball around a point on the z axis (three axes), or an infinite cylinder around that axis (two)."""
     start, along = (origin - [0, 0, z])[:axes], rays[:, :axes]
     a, b, c = np.einsum("ni,ni->n", along, along), along @ start, start @ start - radius**2
     square = b * b - a * c
     root = np.sqrt(np.maximum(square, 0.0))
     with np.errstate(divide="ignore", invalid="ignore"):
         enter, leave = (-b - root) / a, (-b + root) / a
-    upright = np.inf if c > 0 else -np.inf  # along a cylinder rays are never in it, or always
+    upright = np.inf if c > 0 else -np.inf  # a ray parallel to a cylinder is always inside or never
     enter = np.where(a > 0, np.where(square >= 0, enter, np.inf), upright)
     return enter, np.where(a > 0, np.where(square >= 0, leave, -np.inf), -upright)
 
@@ -127,7 +135,7 @@ def _round(origin: np.ndarray, rays: np.ndarray, radius: float, z: float, axes: 
 def normals(
     shape: str, scale: float, points: Float64[np.ndarray, "n 3"], scene: Scene = SCENE
 ) -> Float64[np.ndarray, "n 3"]:
-    """The directions that point away from a shape at points on its surface."""
+    """The outward normals of a shape at points on its surface."""
     radius, height = scene.size(shape, scale)
     if shape == "cube":
         inside = (points - [0, 0, height / 2]) / [radius, radius, height / 2]
@@ -146,7 +154,7 @@ def normals(
 def camera(
     turn: float, side: int, scene: Scene = SCENE
 ) -> tuple[Float64[np.ndarray, "3"], Float64[np.ndarray, "rays 3"]]:
-    """Where the camera is after a turn around the shape, and its rays, row by row from the top left."""
+    """The position of the camera after a turn around the shape, and its rays, row by row from the top left."""
     angle = math.radians(turn)
     right = np.array([math.cos(angle), math.sin(angle), 0.0])
     origin = np.array([scene.distance * right[1], -scene.distance * right[0], scene.height])
@@ -165,8 +173,12 @@ class View:
     """
 
     def __init__(self, turn: float, scene: Scene = SCENE, side: int = SIDE, fine: int = FINE) -> None:
-        self.scene, self._side, self._fine = scene, side, fine
-        self._origin, self._rays = origin, rays = camera(turn, side * fine, scene)
+        self.scene = scene
+        self._side = side
+        self._fine = fine
+        origin, rays = camera(turn, side * fine, scene)
+        self._origin = origin
+        self._rays = rays
         x, y, z = rays.T
         with np.errstate(divide="ignore"):
             down = np.where(z < 0, -origin[2] / z, np.inf)
@@ -184,10 +196,10 @@ class View:
         self._empty[3] = above & ~self._floor
 
     def weights(self, shape: str, scale: float) -> UInt8[np.ndarray, "materials side side"]:
-        """How much of each material every pixel sees, and how brightly lit; the sum of a pixel is 255 at most."""
+        """How much of each material every pixel sees, times its brightness; a pixel's weights sum to 255 at most."""
         scene, light = self.scene, self.scene.light
-        found = self._empty.copy()
-        found[0, self._floor] *= 1 - self._darkness(shape, scale)
+        weights = self._empty.copy()
+        weights[0, self._floor] *= 1 - self._darkness(shape, scale)
         distance = meet(shape, scale, self._origin, self._rays, scene)
         seen = np.isfinite(distance)
         rays = self._rays[seen]
@@ -196,18 +208,18 @@ class View:
         halfway /= np.linalg.norm(halfway, axis=1, keepdims=True)
         mirrored = np.maximum(0.0, np.einsum("ni,ni->n", facing, halfway))
         gleam = scene.gleam * mirrored**scene.sharpness
-        found[:, seen] = 0.0
-        found[2, seen] = scene.shade(facing @ light) * (1 - gleam)
-        found[4, seen] = gleam
-        pixels = found.reshape(len(MATERIALS), self._side, self._fine, self._side, self._fine).mean((2, 4))
-        # Sums are rounded, not weights: so they never pass the whole.
-        return np.diff(np.rint(WHOLE * pixels.cumsum(0)), axis=0, prepend=0).astype(np.uint8)
+        weights[:, seen] = 0.0
+        weights[2, seen] = scene.shade(facing @ light) * (1 - gleam)
+        weights[4, seen] = gleam
+        pixels = weights.reshape(len(MATERIALS), self._side, self._fine, self._side, self._fine).mean((2, 4))
+        # Cumulative sums are rounded, not weights: so the total never exceeds 255.
+        return np.diff(np.rint(FULL * pixels.cumsum(0)), axis=0, prepend=0).astype(np.uint8)
 
     def _darkness(self, shape: str, scale: float) -> Float64[np.ndarray, " floor"]:
-        """The share of light that the shape keeps from the floor around it.
+        """The fraction of light that the shape blocks from the floor around it.
 
-        A ball that lies at a distance d keeps (1 + d^2 / r^2)^(-3/2) of an even light from a floor. The others are
-        treated as if they were balls as near as their foot, which is a point, a disc or a square.
+        A ball at distance d blocks (1 + d^2 / r^2)^(-3/2) of uniform light from the floor. Other shapes are treated
+        as balls at the distance of their foot, which is a point, a disc or a square.
         """
         radius, _ = self.scene.size(shape, scale)
         if shape == "cube":
@@ -220,7 +232,7 @@ class View:
 def cast(
     scales: Sequence[float], shapes: Sequence[str], turns: Sequence[float], scene: Scene = SCENE
 ) -> UInt8[np.ndarray, "views materials side side"]:
-    """The weights of all these views, turns fastest."""
+    """The weights of all combinations of scale, shape and turn; turns run fastest."""
     table = np.empty((len(scales), len(shapes), len(turns), len(MATERIALS), SIDE, SIDE), np.uint8)
     for third, turn in enumerate(track(turns, "drawing 3D Shapes", len(turns))):
         view = View(turn, scene)

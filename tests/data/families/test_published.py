@@ -37,7 +37,7 @@ PUBLISHED = {
 
 def files() -> dict:
     publics = [public_of(untwine.datasets.get(name)) for name in untwine.datasets.names()]
-    return {file.path: file for public in publics if public is not None for file in public.every()}
+    return {file.path: file for public in publics if public is not None for file in public.every_file()}
 
 
 def test_checksums(tmp_path, monkeypatch: pytest.MonkeyPatch):

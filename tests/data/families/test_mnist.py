@@ -15,7 +15,8 @@ from PIL import Image
 
 from untwine.data.families import mnist as idx
 from untwine.data.families.mnist import fashion_mnist, mnist
-from untwine.data.files import store
+from untwine.data.files import places
+from untwine.data.files.verify import check_file
 from untwine.data.specs import build, public_of
 from untwine.errors import UntwineError
 
@@ -27,7 +28,7 @@ def header(*shape: int, kind: int = 8) -> bytes:
 
 
 def content(folder: Path, name: str, split: str) -> tuple[bytes, bytes]:
-    """The bytes of images and labels behind their headers."""
+    """The bytes of images and labels without their headers."""
     part = {"train": "train", "test": "t10k"}[split]
     images = gzip.decompress((folder / name / f"{part}-images-idx3-ubyte.gz").read_bytes())
     labels = gzip.decompress((folder / name / f"{part}-labels-idx1-ubyte.gz").read_bytes())
@@ -35,7 +36,7 @@ def content(folder: Path, name: str, split: str) -> tuple[bytes, bytes]:
 
 
 def put(folder: Path, patch: pytest.MonkeyPatch, which: int, packed: bytes) -> Path:
-    """Another file in place of MNIST's training images (0) or labels (1), of which it is the published one."""
+    """Publish another file as MNIST's training images (0) or labels (1)."""
     files = list(idx.FILES["mnist"]["train"])
     checksum = f"md5:{hashlib.md5(packed).hexdigest()}"
     files[which] = replace(files[which], checksum=checksum, size=len(packed))
@@ -172,7 +173,7 @@ def debian(public, tmp_path, monkeypatch) -> Path:
 def test_what_debian_has_is_used(debian):
     public = public_of(fashion_mnist)
     assert public is not None
-    assert [store.find(file) for file in public.files(split="train", size=28)] == [
+    assert [places.find(file) for file in public.files(split="train", size=28)] == [
         debian / "train-images-idx3-ubyte.gz",
         debian / "train-labels-idx1-ubyte.gz",
     ]
@@ -187,7 +188,7 @@ def test_what_debian_has_is_verified_by_its_content(debian):
     unpacked = bytearray(gzip.decompress(file.read_bytes()))
     unpacked[-1] ^= 1  # still a label, but not the published one
     file.write_bytes(gzip.compress(bytes(unpacked)))
-    assert store.check(public_of(fashion_mnist).files()[1]).state == "wrong"
+    assert check_file(public_of(fashion_mnist).files()[1]).state == "wrong"
     with pytest.raises(UntwineError, match=r"labels-idx1-ubyte.gz does not hold what it should: unpacked, .* sha256"):
         fashion_mnist()
     assert len(fashion_mnist(split="test")) == 20
@@ -233,7 +234,7 @@ PUBLISHED = {  # pixel mean and standard deviation of the training images, as co
 
 @pytest.mark.parametrize(("name", "made"), BOTH)
 def test_the_published_files(data_dir, name, made):
-    if any(store.find(file) is None for file in public_of(made).files(split="both")):
+    if any(places.find(file) is None for file in public_of(made).files(split="both")):
         pytest.skip(f"{name} is not in {data_dir}")
     mean, std, counts, first = PUBLISHED[name]
     train, test = made(), made(split="test")
@@ -246,7 +247,7 @@ def test_the_published_files(data_dir, name, made):
     assert abs(np.sqrt(pixels @ values**2 - (pixels @ values) ** 2) - std) < 5e-5
     assert np.bincount(test.factors_of(np.arange(10_000))[:, 0]).sum() == 10_000
     for file in public_of(made).files(split="both"):
-        unpacked = gzip.decompress(store.find(file).read_bytes())
+        unpacked = gzip.decompress(places.find(file).read_bytes())
         assert hashlib.sha256(unpacked).hexdigest() == idx.CONTENT[file.path]
 
 

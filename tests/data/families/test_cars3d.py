@@ -12,7 +12,7 @@ from scipy.io import savemat
 
 from untwine.data.families import cars3d as module
 from untwine.data.families.cars3d import cars3d
-from untwine.data.files.pictures import resized
+from untwine.data.files.tables import resized
 from untwine.data.specs import build
 from untwine.errors import UntwineError
 
@@ -24,7 +24,7 @@ def writer(public_writer):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A data folder that is still empty."""
+    """An empty data folder."""
     monkeypatch.setenv("UNTWINE_DATA", str(tmp_path / "data"))
     return tmp_path / "data"
 
@@ -141,7 +141,7 @@ def test_archives_that_were_cut_off_are_refused(public, writer, monkeypatch, cut
 
 
 def test_damaged_meshes_are_pictures_or_refused(writer, tmp_path, monkeypatch):
-    """One byte of a packed file is changed: there is no other error, whichever it is."""
+    """A changed byte gives this error, whichever byte it is."""
     monkeypatch.setattr(module, "SPACE", replace(module.SPACE, sizes=(2, 4, 6)))
     good, refused = writer.mesh(5), 0
     for place in (0, 60, *range(120, 260, 4)):
@@ -159,5 +159,5 @@ def test_wrong_arguments_are_refused(public):
     public("cars3d")
     with pytest.raises(UntwineError, match="size of cars3d must be a whole number, 1 or more"):
         cars3d(size=0)
-    with pytest.raises(UntwineError, match="'size' of dataset 'cars3d' must be int"):
+    with pytest.raises(UntwineError, match="size of dataset 'cars3d' must be a whole number"):
         cars3d(size="64")  # type: ignore[arg-type]

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from untwine.data.files.pictures import broken, gathered, mapped, resized, save
+from untwine.data.files.tables import broken, gathered, mapped, resized, save
 from untwine.errors import Unavailable, UntwineError
 
 
 def some(n: int, channels: int, height: int, width: int) -> np.ndarray:
-    """Pictures that are rough here and smooth there."""
+    """Images with rough and smooth parts."""
     numbers = np.arange(n * channels * height * width, dtype=np.int64)
     rough = numbers * 2654435761 % 256
     smooth = numbers // 3 % 256
@@ -21,7 +21,7 @@ def some(n: int, channels: int, height: int, width: int) -> np.ndarray:
 
 
 def weights(before: int, after: int) -> np.ndarray:
-    """Of each old pixel in each new one: a triangle as wide as two new pixels, or two old ones where it grows."""
+    """The weight of each old pixel in each new one: a triangle two new pixels wide, or two old ones if it grows."""
     scale = before / after
     centres = (np.arange(after) + 0.5) * scale
     away = np.abs(np.arange(before) + 0.5 - centres[:, None]) / max(scale, 1.0)
@@ -118,7 +118,7 @@ def test_a_broken_file_says_why_on_its_own():
 
 @pytest.mark.parametrize("offset", [0, 5000, 8192])
 def test_gathering_is_indexing(tmp_path, offset):
-    """Whatever the place of a table in its file: pages of 4096 bytes and rows of 1,000 do not meet."""
+    """At any offset of a table in its file: rows of 1,000 bytes do not align with pages of 4096."""
     content = (np.arange(offset + 60_000) % 251).astype(np.uint8)
     content.tofile(tmp_path / "table")
     table = np.memmap(tmp_path / "table", np.uint8, "r", offset, (60, 10, 100))

@@ -12,9 +12,8 @@ from untwine.data.contract import Dataset
 from untwine.data.factors import FactorSpace
 from untwine.data.families import tiled as module
 from untwine.data.families.tiled import Fixed, tiled, tiled_space
-from untwine.data.labelled import Labelled
-from untwine.data.specs import build, complete
-from untwine.data.states import Tabled
+from untwine.data.specs import build, full_spec
+from untwine.data.states import Labelled, TabledStates
 from untwine.datasets import pinwheel, three_dots, xy_squares
 from untwine.errors import UntwineError
 
@@ -23,11 +22,11 @@ def small(height: int = 5, width: int = 7) -> Dataset:
     """A table of 2 x 3 states, whose pictures are neither square nor alike."""
     space = FactorSpace(("kind", "turn"), (2, 3), ("categorical", "cyclic"))
     table = (np.arange(6 * 2 * height * width) * 37 % 251).astype(np.uint8).reshape(6, 2, height, width)
-    return Tabled(space, (2, height, width), lambda numbers: table[numbers])
+    return TabledStates(space, (2, height, width), lambda numbers: table[numbers])
 
 
 def by_hand(inner: Dataset, state: np.ndarray, rows: int, columns: int, stride: int) -> np.ndarray:
-    """One pixel after the other."""
+    """Draw pixel by pixel."""
     assert inner.factors is not None
     k = len(inner.factors)
     channels, height, width = inner.shape
@@ -54,8 +53,8 @@ INNER = {
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 @pytest.mark.parametrize("few", [True, False])
 def test_tiles_are_those_put_together_by_hand(inner, settings, few, monkeypatch):
-    monkeypatch.setattr(module, "_FEW", 2**26 if few else 0)
-    monkeypatch.setattr(module, "_AT_ONCE", 2**25 if few else 1000)
+    monkeypatch.setattr(module, "_CACHED", 2**26 if few else 0)
+    monkeypatch.setattr(module, "_CHUNK", 2**25 if few else 1000)
     one = INNER[inner]()
     rows, columns, stride = settings
     data = tiled(one, rows, columns, stride, examples=12, seed=3)
@@ -63,7 +62,7 @@ def test_tiles_are_those_put_together_by_hand(inner, settings, few, monkeypatch)
     assert pictures.dtype == np.uint8 and pictures.shape == (12, *data.shape) and pictures.flags.c_contiguous
     for state, picture in zip(states, pictures, strict=True):
         assert np.array_equal(picture, by_hand(one, state, rows, columns, stride))
-    assert data._few == few and ("_table" in vars(data)) == few
+    assert data._cached == few and ("_table" in vars(data)) == few
 
 
 def test_every_pixel_is_kept_with_a_stride_of_one():
@@ -147,7 +146,7 @@ def test_equal_datasets_have_equal_specs(inner):
     assert again.spec == expected and again.factors == data.factors
     assert np.array_equal(again.examples(), data.examples())
     if not callable(inner):
-        assert complete({"name": "tiled", "dataset": inner, "stride": 2, "examples": 10}) == expected
+        assert full_spec({"name": "tiled", "dataset": inner, "stride": 2, "examples": 10}) == expected
 
 
 def test_specs_within_specs():
@@ -164,7 +163,7 @@ def test_completing_a_spec_makes_no_dataset(monkeypatch):
 
     monkeypatch.setattr(module, "Tiled", no)
     monkeypatch.setattr("untwine.data.families.squares.Squares", no)
-    assert complete({"name": "tiled", "dataset": "xy-squares(4)"})["dataset"] == SQUARES
+    assert full_spec({"name": "tiled", "dataset": "xy-squares(4)"})["dataset"] == SQUARES
 
 
 def test_a_dataset_is_used_as_it_is():
@@ -223,7 +222,7 @@ def test_datasets_that_cannot_be_tiled_are_refused():
         ({"name": "xy_squers"}, "did you mean 'xy_squares'"),
         ({"spacing": 4}, "needs a name"),
         ({}, "needs a name"),
-        (7, "'dataset' of dataset 'tiled' must be str or Mapping or Dataset"),
+        (7, "dataset of dataset 'tiled' must be a text, a mapping or a Dataset"),
     ],
     ids=str,
 )
@@ -262,7 +261,7 @@ def test_factors_that_cannot_be_held_are_refused():
         Fixed(xy_squares(), {"x_R": 8})
     with pytest.raises(UntwineError, match="factor 'x_R' is -1"):
         Fixed(xy_squares(), {"x_R": -1})
-    with pytest.raises(UntwineError, match="all factors of this Tabled are held"):
+    with pytest.raises(UntwineError, match="all factors of this TabledStates are held"):
         Fixed(small(), {"kind": 0, "turn": 1})
     with pytest.raises(UntwineError, match="too many to number"):
         Fixed(tiled("xy-squares", examples=1), {"x_R1": 0})

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from untwine.analysis import factor_importance
-from untwine.data.families import room, shapes3d
-from untwine.data.families.room import MATERIALS, SCENE, SHAPES, View, camera, meet, normals
+from untwine.data.families import shapes3d
+from untwine.data.families import shapes3d_renderer as renderer
+from untwine.data.families.shapes3d_renderer import MATERIALS, SCENE, SHAPES, View, camera, meet, normals
 from untwine.data.specs import build, public_of
 from untwine.errors import UntwineError
 from untwine.streams import np_uniform
@@ -35,7 +36,7 @@ DEVIATIONS = np.array([0.294081404355556, 0.344397908751721, 0.366168598152475])
 
 @pytest.fixture
 def tiny(public, public_writer):
-    """The writer of a tiny file, which is in the data folder."""
+    """The writer of a tiny file, after it wrote the file to the data folder."""
     writer = public_writer("shapes3d")
     writer.folder = public("shapes3d")
     return writer
@@ -61,7 +62,7 @@ def test_the_file_is_unpacked_once(tiny):
 
 @pytest.mark.parametrize("parts", [1, 2**20, 2**30])
 def test_parts_of_any_size_give_the_same(tiny, monkeypatch, parts):
-    monkeypatch.setattr(shapes3d, "_AT_ONCE", parts)
+    monkeypatch.setattr(shapes3d, "_CHUNK", parts)
     found = list(shapes3d._unpacked(tiny.folder / tiny.PATH, shapes3d.SPACE))
     # The tiny file has chunks of fifty pictures.
     assert [len(part) for part in found] == {1: [50, 50, 50, 42], 2**20: [50, 50, 50, 42], 2**30: [192]}[parts]
@@ -151,7 +152,7 @@ def test_what_is_known_of_it_before_it_is_here():
 
 
 def outside(shape: str, scale: float, points: np.ndarray) -> np.ndarray:
-    """Below 0 in a shape, 0 on its surface, above 0 outside: its definition, in another form than the caster's."""
+    """A signed distance: below 0 in a shape, 0 on its surface, above 0 outside."""
     radius, height = scale * np.array(getattr(SCENE, shape))
     x, y, z = np.moveaxis(points, -1, 0)
     if shape == "cube":
@@ -231,7 +232,7 @@ def test_the_floor_is_darker_towards_the_shape():
 def test_weights_are_shares(shape):
     for scale, turn in ((0.75, -30.0), (1.25, 4.0)):
         sums = View(turn).weights(shape, scale).sum(0, dtype=int)
-        assert sums.max() <= room.WHOLE and sums.min() > 0.3 * room.WHOLE
+        assert sums.max() <= renderer.FULL and sums.min() > 0.3 * renderer.FULL
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -252,7 +253,7 @@ def test_a_shape_grows_with_its_scale_and_all_but_the_cube_look_the_same_from_al
 
 
 def test_edges_are_soft():
-    """With many more rays to a pixel hardly anything changes; with one, edges do."""
+    """More rays per pixel change hardly anything; with a single ray, edges change."""
     one, four, many = (View(11.0, side=32, fine=fine).weights("capsule", 1.0).astype(int) for fine in (1, 4, 16))
     assert np.abs(four - many).mean() < 0.25 * np.abs(one - many).mean()
 
@@ -262,7 +263,7 @@ def test_edges_are_soft():
 
 @pytest.fixture(scope="module")
 def views() -> np.ndarray:
-    return room.cast([0.8, 1.2], SHAPES, [-30.0, 0.0, 10.0])
+    return renderer.cast([0.8, 1.2], SHAPES, [-30.0, 0.0, 10.0])
 
 
 def test_views_are_in_the_order_of_the_grid(views):
@@ -323,7 +324,7 @@ def test_the_drawn_dataset_is_the_grid(tiny):
 
 def test_views_are_cast_once_and_kept(tiny, monkeypatch):
     first = shapes3d.shapes3d(rendered=True).examples()
-    monkeypatch.setattr(room, "cast", lambda *args: pytest.fail("cast again"))
+    monkeypatch.setattr(renderer, "cast", lambda *args: pytest.fail("cast again"))
     again = build({"name": "shapes3d", "rendered": True})
     assert np.array_equal(again.examples(), first)
 

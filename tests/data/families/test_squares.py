@@ -20,7 +20,7 @@ SETTINGS = [
 
 
 def brute_force(state: np.ndarray, spacing: int, size: int, square: int, positions: int) -> np.ndarray:
-    """One pixel after the other."""
+    """Draw pixel by pixel."""
     before = (size - ((positions - 1) * spacing + square)) // 2
     picture = np.zeros((3, size, size), np.uint8)
     for colour in range(3):

@@ -7,7 +7,7 @@ import pytest
 
 import untwine.datasets
 from untwine.data.catalogue import describe
-from untwine.data.files import store
+from untwine.data.files import places
 from untwine.data.specs import datasets, public_of
 from untwine.streams import np_uniform
 
@@ -45,9 +45,9 @@ def test_xy_squares_to_all_digits():
 
 @pytest.mark.parametrize("name", [name for name in PUBLISHED if public_of(untwine.datasets.get(name)) is not None])
 def test_real_files(name: str):
-    """Within what a sample and another bilinear filter change."""
+    """The tolerance covers sampling and another bilinear filter."""
     if describe(name)["state"] != "present":
-        pytest.skip(f"the files of {name} are not in {store.folder()}")
+        pytest.skip(f"the files of {name} are not in {places.folder()}")
     check(name, 0.01)
 
 

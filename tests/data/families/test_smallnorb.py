@@ -10,7 +10,8 @@ import pytest
 
 from untwine.data.families import smallnorb as module
 from untwine.data.families.smallnorb import smallnorb
-from untwine.data.files.pictures import resized
+from untwine.data.files.formats import norb
+from untwine.data.files.tables import resized
 from untwine.data.specs import build
 from untwine.errors import UntwineError
 
@@ -83,7 +84,7 @@ def test_only_the_files_of_a_split_are_needed(public, monkeypatch):
 def test_reading_in_parts_changes_nothing(public, monkeypatch, at_once):
     public("smallnorb")
     expected = smallnorb(size=24).examples()
-    monkeypatch.setattr(module, "_AT_ONCE", at_once)
+    monkeypatch.setattr(norb, "_CHUNK", at_once)
     table = module._table(("train",), 0, 24)
     assert np.array_equal(table, expected)
 

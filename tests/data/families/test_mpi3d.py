@@ -22,7 +22,7 @@ def writer(public_writer):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A data folder that is still empty."""
+    """An empty data folder."""
     monkeypatch.setenv("UNTWINE_DATA", str(tmp_path))
     return tmp_path
 
@@ -73,7 +73,7 @@ def test_pictures_are_mapped_and_not_loaded(folder, writer, monkeypatch):
 
 
 def test_an_array_that_is_not_the_first_is_found_in_place(folder, writer, monkeypatch):
-    """Other members come before it, and its own header in the archive is longer than in the directory."""
+    """Other members come first, and the member's local header is longer than the directory says."""
     path = folder / module.FILES["toy"].path
     writer.write(folder, monkeypatch, False)
     shutil.copy(path, folder / "old.npz")
@@ -87,7 +87,7 @@ def test_an_array_that_is_not_the_first_is_found_in_place(folder, writer, monkey
 
 def test_unpacking_in_parts_changes_nothing(public, writer, monkeypatch):
     public("mpi3d")
-    monkeypatch.setattr(module, "_AT_ONCE", 1001)
+    monkeypatch.setattr(module, "_CHUNK", 1001)
     assert np.array_equal(mpi3d().examples(), writer.images(writer.SIZES).transpose(0, 3, 1, 2))
 
 

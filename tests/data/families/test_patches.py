@@ -19,8 +19,8 @@ from sklearn.datasets import load_sample_images
 
 from untwine.data.families import patches
 from untwine.data.families.patches import natural_patches, whitened
-from untwine.data.files import store
-from untwine.data.specs import build, complete, public_of
+from untwine.data.files import places
+from untwine.data.specs import build, full_spec, public_of
 from untwine.errors import UntwineError
 from untwine.streams import np_uniform
 
@@ -52,7 +52,7 @@ def rings(picture: np.ndarray) -> np.ndarray:
 
 
 def correlation(crops: np.ndarray, apart: int) -> float:
-    """Of pixels so far apart in a row."""
+    """The correlation of pixels at this distance in a row."""
     return float(np.corrcoef(crops[..., :-apart].ravel(), crops[..., apart:].ravel())[0, 1])
 
 
@@ -217,7 +217,7 @@ def test_photographs_that_cannot_serve_are_named_and_left_out(tmp_path):
     with pytest.warns(UserWarning, match=said):
         assert len(natural_patches(source=folder, examples=5)) == 5
     (folder / "good.png").unlink()
-    with pytest.raises(UntwineError, match=r"none of the photographs in .* serves: broken\.jpg"):
+    with pytest.raises(UntwineError, match=r"none of the photographs in .* can be used: broken\.jpg"):
         natural_patches(source=folder)
 
 
@@ -262,7 +262,7 @@ def test_auto_is_the_published_file_where_it_is(public):
         warnings.simplefilter("error")
         data = natural_patches(examples=5)
     assert data.spec["source"] == "olshausen"
-    assert complete({"name": "natural_patches", "examples": 5}) == data.spec
+    assert full_spec({"name": "natural_patches", "examples": 5}) == data.spec
     assert np.array_equal(build(data.spec).examples(), data.examples())
     assert np.array_equal(natural_patches(source="olshausen", examples=5).examples(), data.examples())
 
@@ -307,7 +307,7 @@ def test_which_files_are_needed():
     [
         ({"source": "olshaussen"}, r"no folder .*olshaussen; source is 'auto', 'olshausen', 'scikit-learn', or a"),
         ({"source": ""}, "natural_patches: source is an empty text"),
-        ({"source": 3}, "'source' of dataset 'natural_patches' must be"),
+        ({"source": 3}, "source of dataset 'natural_patches' must be"),
         ({"split": "tset"}, "did you mean 'test'"),
         ({"examples": 0}, "examples 0"),
         ({"size": 0}, "size 0"),
@@ -358,7 +358,7 @@ def test_a_page_that_came_instead_of_the_file_is_refused(public):
 
 @pytest.fixture
 def served(public, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, bytes]]:
-    """What two addresses of the published file answer; the file itself is removed."""
+    """Two addresses that serve these contents; the file itself is removed."""
     monkeypatch.delenv("UNTWINE_OFFLINE", raising=False)
     monkeypatch.delenv("UNTWINE_MIRROR", raising=False)
     path = public("natural_patches") / patches.FILE.path
@@ -394,7 +394,7 @@ def test_what_arrives_wrong_is_discarded_and_the_next_address_asked(served, wron
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert len(natural_patches(source="olshausen", examples=5)) == 10
-    path = store.find(patches.FILE)
+    path = places.find(patches.FILE)
     assert path is not None and path.read_bytes() == whole
     served.clear()
     assert len(natural_patches(source="olshausen", examples=5)) == 10  # it is kept
@@ -404,5 +404,5 @@ def test_nothing_is_kept_where_every_address_gives_something_else(served):
     served |= dict.fromkeys(served, served["/first"][:-100])
     with pytest.raises(UntwineError, match=r"/first: (.|\n)*cannot be read as a file of MATLAB(.|\n)*/second: "):
         natural_patches(source="olshausen")
-    assert store.find(patches.FILE) is None
-    assert not list((store.folder() / patches.FILE.path).parent.glob("IMAGES*"))
+    assert places.find(patches.FILE) is None
+    assert not list((places.folder() / patches.FILE.path).parent.glob("IMAGES*"))
