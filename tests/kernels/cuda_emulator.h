@@ -116,12 +116,12 @@ inline void copy16(u32 to, const void* from, bool ok) {
     if (groups.empty()) groups.emplace_back();
     groups.back().push_back({to, from, ok});
 }
-inline void sent() {
+inline void commit_copies() {
     auto& groups = threads[current].groups;
     if (groups.empty()) groups.emplace_back();
     groups.emplace_back();
 }
-template <int LATER> void arrived() {  // copies are made when they are waited for, and not before
+template <int LATER> void wait_copies() {  // copies are made when they are waited for, and not before
     auto& groups = threads[current].groups;
     while ((int)groups.size() > LATER + 1) {
         for (const Copy& copy : groups.front()) {
@@ -135,13 +135,13 @@ template <int LATER> void arrived() {  // copies are made when they are waited f
     __syncthreads();
 }
 
-inline void matrix(u32 r[4], u32 at) {
+inline void load_matrix(u32 r[4], u32 at) {
     auto all = show(&at, 1);
     int lane = current % 32;
     for (int n = 0; n < 4; n++) memcpy(&r[n], shared + all[8 * n + lane / 4][0] + lane % 4 * 4, 4);
 }
 
-inline void transposed(u32 r[4], u32 at) {
+inline void load_transposed(u32 r[4], u32 at) {
     auto all = show(&at, 1);
     int lane = current % 32;
     for (int n = 0; n < 4; n++) {
@@ -157,7 +157,7 @@ inline float __uint_as_float(u32 bits) {
     return value;
 }
 
-inline void multiply(float c[4], const u32 a[4], u32 b0, u32 b1) {
+inline void multiply_add(float c[4], const u32 a[4], u32 b0, u32 b1) {
     u32 mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
     auto all = show(mine, 6);
     int lane = current % 32;
@@ -176,9 +176,9 @@ inline u32 rounded(float value) {  // to the nearest bfloat16, to even
     memcpy(&bits, &value, 4);
     return (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
 }
-inline u32 packed(float low, float high) { return rounded(low) | rounded(high) << 16; }
+inline u32 pack(float low, float high) { return rounded(low) | rounded(high) << 16; }
 
-inline u32 chosen(u32 a, u32 selector) {  // bytes of a, or, where a selector is 8 or more, their sign
+inline u32 pick_bytes(u32 a, u32 selector) {  // bytes of a, or, where a selector is 8 or more, their sign
     u32 found = 0;
     for (int n = 0; n < 4; n++) {
         int which = selector >> 4 * n & 15, byte = a >> 8 * (which & 3) & 255;
@@ -187,7 +187,7 @@ inline u32 chosen(u32 a, u32 selector) {  // bytes of a, or, where a selector is
     return found;
 }
 
-inline float from(float v, int lane) {  // what another lane has
+inline float shuffle(float v, int lane) {  // what another lane has
     u32 mine;
     memcpy(&mine, &v, 4);
     return __uint_as_float(show(&mine, 1)[lane & 31][0]);
