@@ -1,4 +1,4 @@
-// The small image from the big one: [members, images, HS, WS, CS].
+// Computes the small image from the big one: [members, images, HS, WS, CS].
 
 constexpr int WARPS = THREADS / 32, P = IM * TI * WS, TILES = (P + 15) / 16, MT = (TILES + WARPS - 1) / WARPS;
 constexpr int NT = CS / 8, CH = CB / 8, WCH = CS / 8, BANDS = (HS + TI - 1) / TI, TILE = IM * BR * 2 * BC * (CB * 2);
@@ -29,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) conv_down(
         int image = tile / BANDS * IM, i0 = tile % BANDS * TI;
         __syncthreads();
         load_big<CH, THREADS>(pixels, big, image, images, i0);
-        // Positions of a tile follow each other in memory.
+        // The positions of a tile are contiguous in memory.
         int there = BANDS > 1 ? (HS - i0) * WS : (images - image) * (HS * WS);
         Mask kept[MT][2][NT / 4] = {};
 #if MASK

@@ -1,4 +1,4 @@
-// `down` from a big image of one channel.
+// `conv_down` from a big image of one channel.
 
 constexpr int WARPS = 4, P = TI * WS, TILES = (P + 15) / 16, NT = CS / 8, BANDS = (HS + TI - 1) / TI;
 

@@ -1,9 +1,9 @@
-// The big image from the small one: [members, images, HB, WB, CB]; and, folded, what the next layer, to one channel,
-// makes of it.
+// Computes the big image from the small one: [members, images, HB, WB, CB]; with HEAD also the output of the next
+// layer, to one channel.
 
 constexpr int WARPS = THREADS / 32, P = IM * TI * G2W, TILES = (P + 15) / 16, MT = (TILES + WARPS - 1) / WARPS;
 constexpr int NT = CB / 8, CH = CS / 8, WCH = CB / 8, BANDS = (G2H + TI - 1) / TI, TILE = SMALL;
-constexpr int WORDS = 9;  // that a pixel's 16 taps take: 8, and one to swizzle_row the banks
+constexpr int WORDS = 9;  // for the 16 taps of a pixel: 8, and one that spreads the banks
 static_assert(STAGES * TILE + 16 * CS * CB * 2 + HEAD * HB * WB * WORDS * 4 <= SHARED);
 
 extern "C" __global__ void __launch_bounds__(THREADS) conv_up(
@@ -36,7 +36,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) conv_up(
             start[m][dx] = pixels + ((im * SR + i) * SC + j + dx) * (CS * 2) + swizzle<CH>(lane >> 4, j + dx) * 16;
     }
     weight_addresses<WCH>(weight_at, weights);
-    int corner[MT][2];  // of the four pixels at a position, or far outside
+    int corner[MT][2];  // the first of the four pixels at a position, or far outside
     for (int m = 0; m < MT; m++)
         for (int e = 0; e < 2; e++) {
             int p = (warp * MT + m) * 16 + (lane >> 2) + 8 * e;
@@ -153,7 +153,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) conv_up(
 #endif
         }
 #endif
-        if (STAGES == 2) __syncthreads();  // the next turn fills what was read here
+        if (STAGES == 2) __syncthreads();  // the next turn overwrites what was read here
     }
     write_sums<NT / 4>(summary, total);
 }

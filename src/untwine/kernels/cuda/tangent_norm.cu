@@ -1,13 +1,13 @@
-// The last two transposed convolutions of tangents, their norm, and its gradient, image by image.
+// Computes the last two transposed convolutions of tangents, their norm and its gradient, image by image.
 //
-// The norm is the sum of u |t|^P over the output t, with P of 1 or 2. Its gradient is known as soon as t is, so that
-// what lies between the two layers never leaves the multiprocessor. The small image has 16 x 16 x 32 numbers.
+// The norm is the sum of u |t|^P over the output t, with P of 1 or 2. Its gradient follows from t, so that the
+// image between the two layers never leaves the multiprocessor. The small image has 16 x 16 x 32 numbers.
 
 constexpr int WARPS = THREADS / 32, MT = 16 / WARPS, TW = 16 / WARPS;  // tiles of positions, and taps, of a warp
 constexpr int TILE = SMALL, MID = 1024 * 64, TAPS = 1024 * 36, BIG = BR * 2 * BC * 64;
 constexpr int WORDS = 9, LINE = 68, LINED = (66 * LINE * 2 + 127) / 128 * 128;
 constexpr int REGION = MID + TAPS > BIG ? MID + TAPS : BIG;
-constexpr int GIVEN = 16384 + 4096 + 1024;  // of each image: u, and the masks of the middle and of the small one
+constexpr int GIVEN = 16384 + 4096 + 1024;  // bytes of each image: u, and the masks of the middle and of the small image
 static_assert(2 * TILE + 32768 + REGION + LINED + 2 * GIVEN <= SHARED);
 
 DEV void load_bytes(u32 to, const void* from, int count) {
@@ -50,7 +50,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) tangent_norm(
     for (int n = 0; n < 4; n++)
         for (int r = 0; r < 2; r++)
             b4[n][r] = *(const u32*)(head + ((i64)member * 32 + channel_of_column(n * 8 + eight)) * 16 + r * 8 + four * 2);
-    u32 pixel_at[3][2], weight_at[2][2], back_at[2][2], big_at[2][2];  // where a lane reads, from a start that all share
+    u32 pixel_at[3][2], weight_at[2][2], back_at[2][2], big_at[2][2];  // offsets at which a lane reads
     for (int kc = 0; kc < 2; kc++) {
         for (int dx = 0; dx < 3; dx++) {
             int j = (lane & 15) + dx;
@@ -187,7 +187,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) tangent_norm(
         }
         __syncthreads();
 
-        // The gradient of the middle image, with a border, its channels mixed; over what is no longer needed.
+        // The gradient of the middle image, with a border, its channels in fragment order; it overwrites what is no longer needed.
         for (int n = threadIdx.x; n < 4 * 34 * 4; n += THREADS) {
             int side = n / (34 * 4), along = n / 4 % 34, r = side == 0 ? 0 : side == 1 ? 33 : along, x = side == 2 ? 0 : side == 3 ? 33 : along;
             store(region + big_pixel(0, r, x) * 64 + (n & 3) * 16, make_uint4(0, 0, 0, 0));
@@ -226,7 +226,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) tangent_norm(
             for (int ky = 0; ky < 4; ky++) {
 #pragma unroll
                 for (int kx = 0; kx < 4; kx++) {
-                    int place = ((ky & 1 ^ 1) * 2 + (kx & 1 ^ 1)) * 4 + (ky >> 1) * 2 + 1 - (kx >> 1);  // in the weights of `up`
+                    int place = ((ky & 1 ^ 1) * 2 + (kx & 1 ^ 1)) * 4 + (ky >> 1) * 2 + 1 - (kx >> 1);  // in the weights of `conv_up`
                     u32 rows = region + ((warp * MT * 2 + ky) * 2 + (kx & 1)) * (BC * 64);
 #pragma unroll
                     for (int kc = 0; kc < 2; kc++) {

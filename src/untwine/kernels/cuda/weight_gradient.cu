@@ -1,4 +1,4 @@
-// The gradient of the weights: [parts, members, 16 * CB, CS] in float32.
+// Computes the gradient of the weights in parts: [parts, members, 16 * CB, CS] in float32.
 
 constexpr int P = IM * TI * WS, STEPS = (P + 15) / 16, NT = CS / 8, MT = CB / 8;  // two taps of CB channels a warp
 constexpr int CH = CB / 8, SCH = CS / 8, BANDS = (HS + TI - 1) / TI, BIG = IM * BR * 2 * BC * (CB * 2), TILE = BIG + STEPS * 16 * CS * 2;

@@ -1,4 +1,4 @@
-// `weight` for a big image of one channel.
+// `weight_gradient` for a big image of one channel.
 
 constexpr int WARPS = 4, P = TI * WS, STEPS = (P + 15) / 16, MT = CS / 16, SCH = CS / 8, BANDS = (HS + TI - 1) / TI;
 static_assert(LINES + STEPS * 16 * CS * 2 <= SHARED && WARPS * 16 * CS * 4 <= SHARED);
