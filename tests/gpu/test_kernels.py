@@ -10,11 +10,10 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from untwine.kernels import cuda_launch as cuda
-from untwine.kernels import operators
+from untwine.kernels import operators, tiling
 from untwine.kernels import torch_reference as reference
-from untwine.kernels import tiling
-from untwine.kernels.geometry import Geometry
 from untwine.kernels.dispatch import Stage, fast
+from untwine.kernels.geometry import Geometry
 from untwine.kernels.layers import Conv2d, ConvTranspose2d
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "kernels"))
