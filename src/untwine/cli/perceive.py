@@ -61,7 +61,7 @@ def _overview(usage: str, run: Any) -> str:
     del options["dataset"]
     options["out"] = _out("DATASET")
     said = {
-        f"--{flags.hyphens(name)}": f"{flags.mention(run, name)} (default: {default})"
+        f"--{flags.hyphens(name)}": f"{flags.argument_help(run, name)} (default: {default})"
         for name, default in options.items()
     }
     return "\n".join(
