@@ -129,7 +129,12 @@ def truth(text: str) -> bool:
     raise ValueError(f"{text!r} is neither true nor false")
 
 
+def _module_or_file(text: str) -> str:
+    return text
+
+
 _METAVAR = {
+    _module_or_file: "MODULE_OR_FILE",
     whole: "INT",
     decimal: "NUMBER",
     numbers: "NUMBER[,NUMBER...]",
@@ -296,7 +301,7 @@ def parse(prog: str, about: str, fields: Sequence[Any], args: list[str]) -> Any:
     from untwine.cli.imports import HELP
 
     # `main` has read this flag already; here it appears in the help.
-    imports = flag("imports", str, default=None, help=HELP, called="import")
+    imports = flag("imports", _module_or_file, default=None, help=HELP, called="import", shown="")
     command = dataclasses.make_dataclass("command", [*fields, imports], kw_only=True)
     return tyro.cli(command, prog=prog, description=about, args=args)
 
