@@ -24,7 +24,7 @@ from untwine.train.batches import Table
 from untwine.train.devices import check_precision, exact, pick_device
 from untwine.train.ensemble import Ensemble
 from untwine.train.paths import check_path
-from untwine.train.run import parse_seeds
+from untwine.train.seeds import parse_seeds
 
 VARIANTS = (
     "beta-vae anneal=100000",

@@ -17,6 +17,7 @@ from untwine.methods import beta_vae, jl1_vae
 from untwine.scoring import results
 from untwine.train.batches import Table
 from untwine.train.devices import check_precision, exact, pick_device
+from untwine.train.pack import Pack
 from untwine.train.run import Run
 from untwine.train.trainer import Trainer
 
@@ -111,7 +112,7 @@ def by_turns(
                     log_every=10**9,
                     **settings,
                 )
-                turns[name] = Turns(Trainer(spec.members(), spec, table, device, "auto"))
+                turns[name] = Turns(Trainer(Pack(spec.members(), spec.info(), device), spec, table))
             for _ in range(2 + steps):
                 for turn in turns.values():
                     turn()

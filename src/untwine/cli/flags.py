@@ -108,7 +108,7 @@ def numbers(text: str) -> float | list[float]:
 
 def seeds(text: str) -> tuple[int, ...]:
     """Seeds and ranges of seeds, as in 0-9 or 0,1,5."""
-    from untwine.train.run import parse_seeds
+    from untwine.train.seeds import parse_seeds
 
     try:
         return parse_seeds(text)

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from untwine.kernels.dispatch import Dense, Stage, is_fast, stages
+from untwine.kernels.dispatch import Dense, Stage, stages
 from untwine.model.layers import held, rule
 
 
@@ -124,7 +124,7 @@ def trace(decoder: nn.Module, z: Float[Tensor, "batch ..."]) -> Trace:
 def _push(
     layers: Sequence[nn.Module], values: Sequence[Tensor], kept: Sequence[Sequence[Tensor]], tangents: Tensor
 ) -> Tensor:
-    if not is_fast():  # tangents keep their own precision (float32) even where the pass itself ran in bfloat16
+    if not _by_kernels(layers):  # tangents keep their precision (float32) even where the pass ran in bfloat16
         values = [value.to(tangents.dtype) for value in values]
     for layer, x, y, masks in zip(layers, values[:-1], values[1:], kept, strict=True):
         if isinstance(layer, Stage | Dense):
@@ -139,9 +139,15 @@ def _push(
     return tangents
 
 
-def _precision(tangents: Tensor) -> contextlib.AbstractContextManager[Any]:
+def _by_kernels(layers: Sequence[nn.Module]) -> bool:
+    """Whether a pass ran by kernels, at least in part."""
+    return any(isinstance(layer, Stage | Dense) for layer in layers)
+
+
+def _precision(layers: Sequence[nn.Module], tangents: Tensor) -> contextlib.AbstractContextManager[Any]:
     """Tangents are in float32; those that go through kernels in the precision of the pass."""
-    return contextlib.nullcontext() if is_fast() else torch.autocast(tangents.device.type, enabled=False)
+    device = tangents.device.type
+    return contextlib.nullcontext() if _by_kernels(layers) else torch.autocast(device, enabled=False)
 
 
 def push(passed: Trace, tangents: Float[Tensor, "columns batch latent"]) -> Float[Tensor, "columns batch ..."]:
@@ -152,7 +158,7 @@ def push(passed: Trace, tangents: Float[Tensor, "columns batch latent"]) -> Floa
     >>> torch.allclose(columns[:, 0].T, layer.weight)
     True
     """
-    with _precision(tangents):
+    with _precision(passed.layers, tangents):
         return _push(passed.layers, passed.values, passed.kept, tangents)
 
 
@@ -170,10 +176,11 @@ class _Push(nn.Module):
         self.counts = [len(masks) for masks in passed.kept]
 
     def forward(self, tangents: Tensor, *values: Tensor) -> Tensor:
-        own, rest = len(self.layers) + 1, iter(values[len(self.layers) + 1 :])
-        kept = [tuple(itertools.islice(rest, count)) for count in self.counts]
-        with _precision(tangents):
-            return self.function(_push(list(self.layers), values[:own], kept, tangents))
+        layers, count = list(self.layers), len(self.layers) + 1
+        rest = iter(values[count:])
+        kept = [tuple(itertools.islice(rest, masks)) for masks in self.counts]
+        with _precision(layers, tangents):
+            return self.function(_push(layers, values[:count], kept, tangents))
 
 
 class _Recomputed(torch.autograd.Function):

@@ -58,10 +58,7 @@ class Sum(Term):
     penalties: tuple[Penalty, ...]
 
     def needs(self, info: Info) -> Needs:
-        return _gather({str(i): p for i, p in enumerate(self.penalties)}, info)
-
-    def holds(self) -> bool:
-        return any(penalty.term.holds() for penalty in self.penalties)
+        return gather({str(i): p for i, p in enumerate(self.penalties)}, info)
 
     def value(self, passed: Pass) -> Float[Tensor, ""]:
         total = torch.zeros((), device=passed.z.device)
@@ -76,7 +73,8 @@ class Sum(Term):
         return torch.stack(found).sum() if found else None
 
 
-def _gather(penalties: Mapping[str, Penalty], info: Info) -> Needs:
+def gather(penalties: Mapping[str, Penalty], info: Info) -> Needs:
+    """All that several penalties need together; noise and adversaries by `penalty/name`."""
     needs = {name: penalty.term.needs(info) for name, penalty in penalties.items()}
 
     def under(field: str) -> dict[str, Any]:
@@ -86,7 +84,9 @@ def _gather(penalties: Mapping[str, Penalty], info: Info) -> Needs:
         return any(getattr(one, field) for one in needs.values())
 
     examples = max((one.examples for one in needs.values()), default=1)
-    return Needs(under("noise"), some("jacobian"), some("prior"), some("second"), under("adversaries"), examples)
+    # What is only watched has no gradient, so that there is nothing to hold fixed.
+    fixed = max((needs[name].fixed for name, penalty in penalties.items() if not penalty.watched), default=False)
+    return Needs(under("noise"), some("jacobian"), some("prior"), some("second"), under("adversaries"), examples, fixed)
 
 
 def is_leaf(value: Any) -> bool:
@@ -134,7 +134,7 @@ class Objective:
 
     def needs(self, info: Info) -> Needs:
         """All that the penalties need; noise and adversaries by `penalty/name`."""
-        needs = _gather(self.penalties, info)
+        needs = gather(self.penalties, info)
         noise = dict(needs.noise)
         for key in needs.adversaries:
             name = key.partition("/")[0]

@@ -9,7 +9,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from untwine.errors import UntwineError
-from untwine.kernels.dispatch import is_fast
 from untwine.model.info import Info
 from untwine.model.jacobian import choose, chosen_tangents, finite_differences, power_sum, unit_tangents
 from untwine.model.passes import push
@@ -30,15 +29,12 @@ class Jacobian(Term):
     images: tuple[int, int] = (1, 1)  # a fraction as whole numbers: floats may differ by member, and this may not
 
     def needs(self, info: Info) -> Needs:
+        fixed = Fraction(*self.images) if self.through == "decoder" and self.estimator == "exact" else False
         if self.columns is None:
-            return Needs(jacobian=True)
+            return Needs(jacobian=True, fixed=fixed)
         if self.columns > info.latents:
             raise UntwineError(f"{self.columns} columns were asked for, but there are {info.latents} latents")
-        return Needs({"columns": ("uniform", (info.latents,))}, jacobian=True)
-
-    def holds(self) -> bool:
-        # A pass of its own through a share of the images costs less, but where passes that are the same are made once.
-        return self.through == "decoder" and self.estimator == "exact" and (self.images == (1, 1) or is_fast())
+        return Needs({"columns": ("uniform", (info.latents,))}, jacobian=True, fixed=fixed)
 
     def value(self, passed: Pass) -> Float[Tensor, ""]:
         places = _spread(len(passed.x), *self.images)
@@ -56,8 +52,10 @@ class Jacobian(Term):
             with torch.autocast(z.device.type, enabled=False):  # differences of bfloat16 numbers would be noise
                 columns = finite_differences(lambda z: passed.decode(z).output, z, tangents, self.eps)
             return scale * (columns.abs() if self.p == 1 else columns.square()).sum()
-        there = passed.trace if self.through == "both" else passed.fixed
-        traced = passed.decode(z) if there is None else there if places is None else there.at(places)
+        if self.through == "decoder":
+            traced = passed.fixed_at(places)
+        else:
+            traced = passed.trace if places is None else passed.trace.at(places)
         return scale * power_sum(traced, tangents, self.p)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 
 from jaxtyping import Float, Int64
@@ -35,11 +36,16 @@ class Adversary:
 class Needs:
     """What a penalty needs beyond the pass.
 
-    `noise` is random numbers for each example, by name: `"uniform"` or `"normal"`, and their shape.
-    `jacobian` says that tangents go through the decoder, which must then have right Jacobians. `prior`
-    asks for a sample of the prior for each example, `second` for posterior samples of another, independent
-    batch, `adversaries` for models that play against the penalty, by name. `examples` is the least that a batch
-    must have: a shorter one, left over at the end of an epoch, is passed over.
+    Args:
+        noise: Random numbers for each example, by name: `"uniform"` or `"normal"`, and their shape.
+        jacobian: Whether tangents go through the decoder, which must then have right Jacobians.
+        prior: Whether it needs a sample of the prior for each example (`Pass.prior_sample`).
+        second: Whether it needs posterior samples of another, independent batch (`Pass.second`).
+        adversaries: Models that play against the penalty, by name.
+        examples: The fewest examples that a batch may have: a shorter one, left over at the end of an epoch, is
+            skipped.
+        fixed: The share of the examples whose decoder pass it needs with z held fixed (`Pass.fixed_at`), so that
+            gradients reach the decoder alone: False for none, True for all, or a fraction.
     """
 
     noise: Mapping[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
@@ -48,6 +54,7 @@ class Needs:
     second: bool = False
     adversaries: Mapping[str, Adversary] = field(default_factory=dict)
     examples: int = 1
+    fixed: bool | Fraction = False
 
 
 @dataclass(frozen=True)
@@ -65,7 +72,7 @@ class Pass:
     adversaries: Mapping[str, nn.Module] = field(default_factory=dict)
     prior_sample: Tensor | None = None  # [batch, latent], for those that need it
     second: Tensor | None = None  # [batch, latent]: posterior samples of another batch, without gradient
-    fixed: Trace | None = None  # `trace` with z held fixed, for those that need it
+    fixed: Trace | None = None  # `trace` with z held fixed, for those that need it for all examples
 
     @property
     def mean(self) -> Tensor:
@@ -80,6 +87,15 @@ class Pass:
         """Another pass of the decoder, up to the mean."""
         return trace(self.vae.decoder, z).then(self.vae.likelihood.mean)
 
+    def fixed_at(self, places: slice | None = None) -> Trace:
+        """The decoder's pass with z held fixed, at some examples of the batch; None means all of them.
+
+        It shares the pass of the reconstruction where the evaluation found that this costs less than another pass.
+        """
+        if self.fixed is None:
+            return self.decode((self.z if places is None else self.z[places]).detach())
+        return self.fixed if places is None else self.fixed.at(places)
+
 
 def _own(named: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {k.removeprefix(f"{name}/"): v for k, v in named.items() if k.startswith(f"{name}/")}
@@ -89,13 +105,11 @@ class Term:
     """What a penalty measures: a part with `value(pass) -> scalar`."""
 
     def needs(self, info: Info) -> Needs:
+        """What it needs beyond the pass."""
         return Needs()
 
-    def holds(self) -> bool:
-        """Whether it needs the pass with z held fixed."""
-        return False
-
     def value(self, passed: Pass) -> Float[Tensor, ""]:
+        """What is added to the loss, times the weight: the mean over the batch."""
         raise NotImplementedError
 
     def adversary_loss(self, passed: Pass) -> Float[Tensor, ""] | None:

@@ -17,7 +17,7 @@ from untwine.data.standard import Standard
 from untwine.errors import UntwineError
 from untwine.model.info import Info
 from untwine.objective.terms import Needs, Pairing
-from untwine.train.run import Member
+from untwine.train.member import Member
 
 _BLOCK_BYTES = 1 << 25  # noise of one block of steps
 _BLOCK_STEPS = {"cuda": 256}  # filling takes a hundred launches, however many steps it is for
@@ -28,7 +28,7 @@ _KINDS = {"uniform": streams.uniform, "normal": streams.normal}
 class Inputs:
     """What one step of a pack consumes."""
 
-    step: int
+    step: int | Tensor
     x: Tensor  # [members, batch, *shape]; with a pairing, examples and then their partners
     noise: Mapping[str, Tensor]
     second: Tensor | None = None  # another, independent batch, for those who need one

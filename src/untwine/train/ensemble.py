@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import json
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,31 +22,30 @@ from untwine.kernels import dispatch
 from untwine.model.info import Info
 from untwine.model.posteriors import Q
 from untwine.model.vae import VAE
-from untwine.train import checkpoint, folder
+from untwine.train import checkpoint
 from untwine.train.batches import constants, scaled
 from untwine.train.devices import exact, pick_device
-from untwine.train.pack import Stack, build
+from untwine.train.member import Member
+from untwine.train.pack import build
 from untwine.train.paths import obstacle
-from untwine.train.run import Member
+from untwine.train.record import Record, how_to_resume
+from untwine.train.stack import Stack, stacked
 
 
 class Ensemble:
-    """Trained members. `encode` and `decode` have the members as their first dimension."""
+    """Trained members. `encode` and `decode` have the members as their first dimension.
 
-    def __init__(
-        self, members: Sequence[Member], info: Info, states: Sequence[dict[str, Tensor]], device: torch.device
-    ):
-        self.members, self.info, self.device = list(members), info, device
-        models = []
-        for member, state in zip(members, states, strict=True):
-            model = build(member, info)
-            try:
-                model.load_state_dict(state)
-            except RuntimeError as error:
-                raise UntwineError(f"the weights of {member.name} do not fit its network: {error}") from None
-            models.append(model.eval())
-        self._stack = Stack(models, device)
-        self._standard = constants(info.standard, device)
+    Args:
+        members: What was trained.
+        models: The model of each member, with its weights.
+        device: Where to compute.
+    """
+
+    def __init__(self, members: Sequence[Member], models: Sequence[VAE], device: torch.device):
+        self.members, self.info, self.device = list(members), models[0].info, device
+        self._stack = Stack([model.eval() for model in models], device)
+        self._weights = stacked(models).copied(device)
+        self._standard = constants(self.info.standard, device)
         self.kernels = not obstacle(device, self._stack.batching)  # whether encoders run as our own, where these fit
         self.history: list[dict[str, Any]] = []
 
@@ -61,7 +59,7 @@ class Ensemble:
 
     def __repr__(self) -> str:
         names = ", ".join(member.name for member in self.members)
-        method = self.members[0].spec["method"].get("name", "objective")
+        method = self.members[0].method
         return f"Ensemble({method}: {names}; {self.info.latents} latents, examples {list(self.info.shape)})"
 
     def encode(self, x: ArrayLike | Tensor, batch: int | None = None) -> Float[Tensor, "members n latent"]:
@@ -98,11 +96,7 @@ class Ensemble:
         Where a run standardised its images, the module takes and gives standardised ones: `info.standard`
         has the means and standard deviations.
         """
-        made = copy.deepcopy(self._stack.template).cpu()
-        made.load_state_dict(self._stack.state(i))
-        for name, buffer in made.named_buffers():  # numbers that a spec has, and a state dict does not
-            buffer.copy_(self._stack.buffers[name][i])
-        return made.eval()
+        return self._stack.model(self._weights, i)
 
     def _encoded(self, function: Any, x: ArrayLike | Tensor, batch: int | None) -> Tensor:
         """A function of examples that all members share: they go to the device once, and what comes of them at the end.
@@ -117,7 +111,7 @@ class Ensemble:
         def mapped() -> Tensor:
             with exact(self.device), _kernels(self.kernels):
                 parts = [
-                    self._stack.map(function, scaled(part.to(self.device), self._standard), shared=True)
+                    self._stack.map(function, self._weights, scaled(part.to(self.device), self._standard), shared=True)
                     for part in found.split(size)
                 ]
                 return torch.cat(parts, 1).cpu()
@@ -149,8 +143,17 @@ class Ensemble:
                 f"not {list(found.shape)}"
             )
         with exact(self.device):
-            parts = found.split(batch, -2)
-            return torch.cat([self._stack.map(function, p.to(self.device), shared=shared).cpu() for p in parts], 1)
+            parts = [part.to(self.device) for part in found.split(batch, -2)]
+            return torch.cat([self._stack.map(function, self._weights, p, shared=shared).cpu() for p in parts], 1)
+
+
+def _restored(member: Member, info: Info, state: dict[str, Tensor]) -> VAE:
+    model = build(member, info)
+    try:
+        model.load_state_dict(state)
+    except RuntimeError as error:
+        raise UntwineError(f"the weights of {member.name} do not fit its network: {error}") from None
+    return model
 
 
 def _kernels(wanted: bool) -> contextlib.AbstractContextManager[Any]:
@@ -162,38 +165,58 @@ def _join(shape: tuple[int, ...]) -> str:
     return ", ".join(str(side) for side in shape)
 
 
-def load(path: str | Path, device: str = "auto") -> Ensemble:
-    """The finished members of a run's folder. Nothing in it is executed."""
-    for entry in folder.read(Path(path))["members"]:
+def load(path: str | Path | Record, device: str = "auto") -> Ensemble:
+    """The finished members of a run. Nothing in its folder is executed.
+
+    Args:
+        path: The folder of the run, or the record of it.
+        device: "auto", "cpu", "cuda" or "mps".
+    """
+    record = path if isinstance(path, Record) else Record.read(path)
+    for entry in record.entries:
         if entry["state"] == "diverged":
             warnings.warn(f"{entry['name']} diverged at step {entry['steps']} and is left out", stacklevel=2)
         elif entry["state"] != "done":
             warnings.warn(f"{entry['name']} is not finished and is left out", stacklevel=2)
-    return gather(Path(path), pick_device(device))
+    return gather(record, pick_device(device))
 
 
-def gather(path: Path, device: torch.device, ids: Sequence[str] | None = None) -> Ensemble:
-    """The finished members of a folder (those of some ids, in their order), without a word about the others."""
-    content = folder.read(path)
-    entries = content["members"]
+def gather(
+    record: Record,
+    device: torch.device,
+    ids: Sequence[str] | None = None,
+    trained: Mapping[str, tuple[Member, VAE]] | None = None,
+) -> Ensemble:
+    """The finished members of a run, without a word about the others.
+
+    Args:
+        record: What is known of the run.
+        device: Where to compute.
+        ids: The ids of the members to gather, in their order; None gathers all.
+        trained: Members and models that need not be read from files, by id.
+    """
+    entries, path = record.entries, record.path
     if ids is not None:
         entries = sorted((e for e in entries if e["id"] in ids), key=lambda entry: ids.index(entry["id"]))
     done = [entry for entry in entries if entry["state"] == "done"]
     if not done and all(entry["state"] == "diverged" for entry in entries):
         raise UntwineError(f"every member asked for diverged ({path}): try a smaller learning rate, or clip=1.0")
     if not done:
-        raise UntwineError(f"no member of {path} is finished; go on with: {folder.how_to_resume(path)}")
-    states = []
-    for entry in done:
-        try:
-            states.append(checkpoint.read_tensors(path / entry["file"], entry["sha256"]))
-        except (OSError, ValueError) as error:
-            raise UntwineError(f"the weights of {entry['name']} cannot be used: {error}") from None
-    standard = content.get("standard")
-    standard = None if standard is None else (tuple(standard[0]), tuple(standard[1]))
-    info = Info(done[0]["spec"]["latents"], tuple(content["shape"]), content["data_size"], standard)
-    ensemble = Ensemble([folder.to_member(entry) for entry in done], info, states, device)
+        raise UntwineError(f"no member of {path} is finished; go on with: {how_to_resume(path)}")
+    info, known = record.info(), trained or {}
+    pairs = [known[entry["id"]] if entry["id"] in known else _read(record, entry, info) for entry in done]
+    ensemble = Ensemble([member for member, _ in pairs], [model for _, model in pairs], device)
     log = path / "log.jsonl"
     if log.exists():
         ensemble.history = [json.loads(line) for line in log.read_text().splitlines() if line.endswith("}")]
     return ensemble
+
+
+def _read(record: Record, entry: dict[str, Any], info: Info) -> tuple[Member, VAE]:
+    """A finished member, and its model with the weights of its file."""
+    member = record.member(entry)
+    try:
+        state = checkpoint.read_tensors(record.path / entry["file"], entry["sha256"])
+    except (OSError, ValueError) as error:
+        raise UntwineError(f"the weights of {member.name} cannot be used: {error}") from None
+    return member, _restored(member, info, state)

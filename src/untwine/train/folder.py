@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import shlex
 import warnings
 from pathlib import Path
 from typing import Any
@@ -17,96 +16,21 @@ from untwine.errors import UntwineError
 from untwine.model.info import Info
 from untwine.parts import is_each
 from untwine.train import checkpoint
-from untwine.train.run import SILENT, Member, Run
-
-FORMAT = 1
-FINISHED = ("done", "diverged")
-
-
-def read(path: Path) -> dict[str, Any]:
-    """The content of a folder's `run.json`."""
-    file = path / "run.json"
-    if not file.is_file():
-        raise UntwineError(f"{path} holds no run: there is no run.json in it")
-    try:
-        content = json.loads(file.read_text())
-    except (OSError, ValueError) as error:
-        raise UntwineError(f"{file} cannot be read: {error}") from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise UntwineError(f"{file} is not a run that untwine {__version__} can read")
-    wrong = _damage(content)
-    if wrong:
-        raise UntwineError(f"{file} is damaged: {wrong}")
-    return content
-
-
-_ENTRY = {"name": str, "id": str, "seed": int, "data_seed": int, "state": str, "spec": dict}
-
-
-def _damage(content: dict[str, Any]) -> str:
-    """What is wrong with the outline of a `run.json`, if anything is."""
-    for key, kind in (("run", dict), ("shape", list), ("data_size", int), ("members", list), ("packs", list)):
-        if not isinstance(content.get(key), kind):
-            return f"its {key!r} is missing or not what it should be"
-    for entry in content["members"]:
-        for key, kind in _ENTRY.items():
-            if not isinstance(entry, dict) or not isinstance(entry.get(key), kind):
-                return f"the {key!r} of a member is missing or not what it should be"
-        if entry["state"] in FINISHED and not isinstance(entry.get("file"), str):
-            return f"{entry['name']} has no file"
-    names = {entry["name"] for entry in content["members"]}
-    for pack in content["packs"]:
-        if not isinstance(pack, dict) or not isinstance(pack.get("members"), list) or "state" not in pack:
-            return "a pack is not what it should be"
-        if not set(pack["members"]) <= names:
-            return "a pack has a member that is not in the list"
-    if not _is_standard(content.get("standard"), content["shape"]):
-        return "its 'standard' is not what it should be"
-    return "" if content["members"] else "it has no members"
-
-
-def _is_standard(value: Any, shape: list[int]) -> bool:
-    """Nothing, or a mean and a positive standard deviation for each channel."""
-    if value is None:
-        return True
-    rows = value if isinstance(value, list) and len(value) == 2 else []
-    numbers = [one for row in rows if isinstance(row, list) and len(row) == shape[0] for one in row]
-    return len(numbers) == 2 * shape[0] and all(isinstance(one, float) for one in numbers) and min(rows[1]) > 0
-
-
-def to_member(entry: dict[str, Any]) -> Member:
-    """A member from its entry in `run.json`."""
-    return Member(entry["seed"], entry["data_seed"], entry["spec"], entry["name"])
-
-
-def how_to_resume(path: Path) -> str:
-    return f"untwine train --resume {shlex.quote(str(path))}"
-
-
-def stored(path: str | Path) -> Run:
-    """The run of a folder with all its members: numbers that differ by member are gathered from them."""
-    content = read(Path(path))
-    entries, spec = content["members"], content["run"]
-    seeds = {key: [entry[key[:-1]] for entry in entries] for key in ("seeds", "data_seeds")}
-    trained = {key: value for key, value in spec.items() if key not in SILENT}
-    try:
-        gathered = _gathered(trained, [entry["spec"] for entry in entries])
-    except (KeyError, IndexError, TypeError):
-        Run.from_json({**spec, "seeds": [0]})  # says what is wrong with the run itself, if it is that
-        raise UntwineError(f"{path}/run.json is damaged: its run and its members do not agree") from None
-    return Run.from_json({**spec, **gathered, **seeds})
-
-
-def _gathered(spec: Any, members: list[Any]) -> Any:
-    if isinstance(spec, dict) and not is_each(spec):
-        return {key: _gathered(value, [member[key] for member in members]) for key, value in spec.items()}
-    if isinstance(spec, list):
-        return [_gathered(value, [member[i] for member in members]) for i, value in enumerate(spec)]
-    return {"each": members} if is_each(spec) or len(set(members)) > 1 else spec
+from untwine.train.member import SILENT, Member
+from untwine.train.record import FINISHED, FORMAT, Record
+from untwine.train.record import read as read
+from untwine.train.record import stored as stored
+from untwine.train.run import Run
 
 
 def split(names: list[str], size: int | None, number: int = 0) -> list[dict[str, Any]]:
-    """Packs of at most `size` members (all of them if None), numbered from `number` on."""
+    """Plan packs of members.
+
+    Args:
+        names: The names of the members.
+        size: The most members that a pack may have; None puts all of them into one.
+        number: The number of the first pack.
+    """
     starts = range(0, len(names), size or max(1, len(names)))
     return [
         {"number": n, "members": names[i : i + starts.step], "state": "waiting"} for n, i in enumerate(starts, number)
@@ -194,9 +118,17 @@ class Folder:
         return next(entry for entry in self.content["members"] if entry["name"] == name)
 
     def member(self, name: str, run: Run) -> Member:
-        """A member as it was planned, logged as the run of now wants it."""
-        member = to_member(self.entry(name))
-        return dataclasses.replace(member, spec={**member.spec, **{key: run.spec()[key] for key in SILENT}})
+        """A member as it was planned, logged as the run asks for now."""
+        entry = self.entry(name)
+        for member in run.members():
+            if member.id == entry["id"]:
+                return dataclasses.replace(member, name=name)
+        spec = run.spec()
+        return self.record().member(entry, **{key: spec[key] for key in SILENT})
+
+    def record(self) -> Record:
+        """What `run.json` says now."""
+        return Record(self.path, self.content)
 
     def packs(self, size: int | None) -> list[dict[str, Any]]:
         """Packs still to train: those planned earlier as they are, then new ones of waiting members."""

@@ -5,16 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import warnings
-from collections.abc import Callable
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 import torch
 
-from untwine.errors import UntwineError, brief
-
-if TYPE_CHECKING:
-    from untwine.train.trainer import Trainer
+from untwine.errors import UntwineError
 
 PATHS = ("auto", "fast", "plain")
 LONG = 2_000  # steps that repay half a minute of compiling
@@ -52,19 +47,3 @@ def choose(path: str, device: torch.device, batching: str, steps: int, began: st
     if against:
         warnings.warn(f"the fast path cannot be taken: {against}; training takes the plain one", stacklevel=4)
     return "plain" if against else wanted
-
-
-def take_path(
-    trainer: Trainer, path: str, began: str | None = None, note: Callable[[str], None] = lambda what: None
-) -> None:
-    """Compile a trainer's step if it is to take the fast path; should that fail, it stays on the plain one."""
-    if choose(path, trainer.pack.device, trainer.pack.batching, trainer.run.steps, began) == "plain":
-        return
-    note("compiling the training step for the GPU, which takes about half a minute")
-    try:
-        trainer.compile()
-    except Exception as error:
-        why = f"the fast path failed while it was compiled ({brief(error)})"
-        if path == "fast":
-            raise UntwineError(f"{why}; path='plain' would do") from error
-        warnings.warn(f"{why}; training takes the plain one", stacklevel=4)
