@@ -24,7 +24,7 @@ from untwine.errors import UntwineError, unknown
 from untwine.quantities import Each
 from untwine.registry import Registry
 
-JSON = "print the numbers as JSON, and nothing else"
+JSON = "Print the numbers as JSON, and nothing else."
 
 
 def hyphens(name: str) -> str:
@@ -129,6 +129,24 @@ def truth(text: str) -> bool:
     raise ValueError(f"{text!r} is neither true nor false")
 
 
+class Choice:
+    """Reads one of several texts.
+
+    >>> Choice("iid", "epochs")("epoch")
+    Traceback (most recent call last):
+    ValueError: unknown choice 'epoch'; did you mean 'epochs'?
+    """
+
+    def __init__(self, *choices: str) -> None:
+        self.choices = choices
+
+    def __call__(self, text: str) -> str:
+        for choice in (text, text.replace("-", "_")):
+            if choice in self.choices:
+                return choice
+        raise ValueError(str(unknown("choice", text, self.choices)))
+
+
 def _module_or_file(text: str) -> str:
     return text
 
@@ -148,7 +166,6 @@ _READERS: dict[Any, Callable[[str], Any]] = {
     int: whole,
     float: decimal,
     str: str,
-    Literal: str,
     Path: Path,
 }
 
@@ -173,8 +190,12 @@ def reader(hint: Any, default: Any) -> tuple[Callable[[str], Any], bool] | None:
             if typing.get_origin(choice) in (tuple, list):
                 item = reader(typing.get_args(choice)[0], None)
                 return item and (item[0], True)
-    kinds = [typing.get_origin(choice) or choice for choice in choices]
-    return next(((_READERS[kind], False) for kind in (Each, *kinds) if kind in kinds and kind in _READERS), None)
+    for choice in (Each, *choices):
+        if choice in choices and choice in _READERS:
+            return _READERS[choice], False
+        if typing.get_origin(choice) is Literal and all(isinstance(text, str) for text in typing.get_args(choice)):
+            return Choice(*typing.get_args(choice)), False
+    return None
 
 
 def _alternatives(hint: Any) -> list[Any]:
@@ -226,6 +247,8 @@ def flag(
         return [str(value)]
 
     metavar = _METAVAR.get(read, "NAME" if called or isinstance(default, str) else "TEXT")
+    if isinstance(read, Choice):
+        metavar = "|".join(map(hyphens, read.choices))
     spec = PrimitiveConstructorSpec(
         nargs="*" if several else 1,
         metavar=f"{metavar} ..." if several else metavar,

@@ -23,7 +23,7 @@ from untwine.errors import brief
 
 FLAG = "--import"
 GROUP = "untwine.parts"
-HELP = "a module or a .py file with parts of your own, imported first; the flag may be repeated"
+HELP = "A module or a .py file with parts of your own, imported first. The flag may be repeated."
 
 
 def split_imports(args: list[str]) -> tuple[list[str], list[str]]:
