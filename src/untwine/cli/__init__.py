@@ -26,7 +26,7 @@ COMMANDS = {
     "perceive": ("untwine.cli.perceive", "measure how a loss perceives a dataset's factors, before any training"),
     "methods": ("untwine.cli.lists", "list the methods"),
     "data": ("untwine.cli.data", "list, fetch, check and show datasets: untwine data list"),
-    "bench": ("untwine.cli.bench", "measure the speed of training on this machine"),
+    "bench": ("untwine.cli.bench", "measure speed and quality on this machine"),
 }
 
 

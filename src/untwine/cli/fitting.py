@@ -54,4 +54,4 @@ def _print_members(out: Path, members: dict[str, Any], trained: list[str]) -> No
     output.members(members)
     print(f"Results are in {out}")
     if any(member["state"] == "done" for member in members.values()):
-        print(f'Go on in Python: import untwine; ensemble = untwine.load("{out}")')
+        print(f'Continue in Python: import untwine; ensemble = untwine.load("{out}")')

@@ -29,11 +29,11 @@ def perceive(args: list[str]) -> None:
     """Measure and print the importance of a dataset's factors, and write the folder about it."""
     from untwine.report.perceived_factors import check_perceived_factors, write_perceived_factors
 
-    made, given = named.of_dataset("perceive", args, ABOUT, EXAMPLES, _fields, _overview)
+    dataset_function, parsed = named.of_dataset("perceive", args, ABOUT, EXAMPLES, _fields, _overview)
     _, result = named.carried_out(
-        check_perceived_factors, write_perceived_factors, made, given, flags.values(given.perceive)
+        check_perceived_factors, write_perceived_factors, dataset_function, parsed, flags.values(parsed.perceive)
     )
-    if given.json:
+    if parsed.json:
         importance = result["importance"].to_json()
         output.as_json({"out": str(result["out"]), "files": result["files"], **importance})
         return
