@@ -12,7 +12,7 @@ from torch import Tensor
 
 import untwine as uw
 from untwine.train import paths
-from untwine.train.batches import Table
+from untwine.train.table import Table
 from untwine.train.devices import exact
 from untwine.train.pack import Pack, batches
 from untwine.train.progress import Reporter

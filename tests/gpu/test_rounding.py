@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 import untwine as uw
-from untwine.train.batches import Table
+from untwine.train.table import Table
 from untwine.train.devices import exact
 from untwine.train.pack import Pack
 from untwine.train.trainer import Trainer

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import untwine as uw
-from untwine.train.batches import Table
+from untwine.train.table import Table
 from untwine.train.pack import Pack, batches
 from untwine.train.progress import Reporter
 

@@ -20,10 +20,10 @@ from helpers import StopAt, losses, same, tiny
 import untwine as uw
 from untwine.train import batches as train_batches
 from untwine.train import compiled, folder, paths
-from untwine.train.batches import Table
 from untwine.train.pack import Pack
 from untwine.train.progress import Bar, Reporter, Several
 from untwine.train.step import PlainStep
+from untwine.train.table import Table
 from untwine.train.trainer import Trainer
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "contracts"))
@@ -193,7 +193,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 import torch, torch._inductor.graph as graph
 import untwine as uw
-from untwine.train.batches import Table
+from untwine.train.table import Table
 from untwine.train.pack import Pack
 from untwine.train.trainer import Trainer
 made, codegen = [], graph.GraphLowering.codegen

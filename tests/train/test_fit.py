@@ -169,9 +169,9 @@ def test_more_seeds_train_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     trained = []
     original = loop.Trainer
 
-    def spy(members: list, *rest: Any) -> Any:
-        trained.append([member.name for member in members])
-        return original(members, *rest)
+    def spy(pack: Any, *rest: Any) -> Any:
+        trained.append([member.name for member in pack.members])
+        return original(pack, *rest)
 
     monkeypatch.setattr(loop, "Trainer", spy)
     five = uw.fit(tiny(seeds=[0, 1, 2, 3, 4]), tmp_path)

@@ -14,8 +14,8 @@ from torch import nn
 
 import untwine as uw
 from untwine.train import checkpoint, devices, folder
-from untwine.train.batches import Table
 from untwine.train.pack import Pack, batches
+from untwine.train.table import Table
 
 CPU = torch.device("cpu")
 

@@ -12,8 +12,8 @@ import torch
 import untwine as uw
 from untwine.data.principal import chosen
 from untwine.errors import UntwineError
-from untwine.train.batches import Table
 from untwine.train.folder import read
+from untwine.train.table import Table
 
 CPU = torch.device("cpu")
 

@@ -12,9 +12,9 @@ import statistics
 import time
 
 import untwine as uw
-from untwine.train.batches import Table
 from untwine.train.devices import pick_device
 from untwine.train.pack import Pack
+from untwine.train.table import Table
 from untwine.train.trainer import Trainer
 
 CASES = {

@@ -14,10 +14,10 @@ from untwine.bench.rows import Row
 from untwine.bench.variants import Variant
 from untwine.metrics.statistics import summary
 from untwine.train import checkpoint
-from untwine.train.batches import Table
 from untwine.train.ensemble import Ensemble
 from untwine.train.pack import Pack
 from untwine.train.run import Run
+from untwine.train.table import Table
 from untwine.train.trainer import Trainer
 
 TRIED = 500  # steps after which it is known how long the others take

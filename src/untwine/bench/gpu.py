@@ -22,11 +22,11 @@ from untwine.data.contract import Dataset
 from untwine.data.families.dots import three_dots
 from untwine.errors import brief, refuse_unknown
 from untwine.metrics.encoder import Encoder
-from untwine.train.batches import Table
 from untwine.train.devices import exact
 from untwine.train.ensemble import Ensemble
 from untwine.train.pack import Pack, build
 from untwine.train.run import Run
+from untwine.train.table import Table
 from untwine.train.trainer import Trainer
 
 TABLES = ("variants", "packs", "latents", "figure4", "encoding")

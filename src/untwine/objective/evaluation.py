@@ -1,4 +1,4 @@
-"""An objective on a batch: one pass of the model, and every term of the loss by its name."""
+"""Evaluates an objective on a batch: one pass of the model, and every term of the loss by name."""
 
 from __future__ import annotations
 
@@ -80,31 +80,31 @@ def evaluate(
     terms = {"reconstruction": vae.likelihood.loss(precise(decoded.output), x).mean()}
     loss, against = terms["reconstruction"], {}
     for name, penalty in penalties.items():
-        own_pass = passed.only(name)
+        its_pass = passed.only(name)
         if not penalty.watched:
-            terms[name] = _scalar(name, penalty.term.value(own_pass))
+            terms[name] = _scalar(name, penalty.term.value(its_pass))
             loss = loss + penalty.weight * terms[name]
-            rival = penalty.term.adversary_loss(own_pass)
+            rival = penalty.term.adversary_loss(its_pass)
             if rival is not None:
                 against[f"{name}_adversary"] = rival
-            elif own_pass.adversaries:
+            elif its_pass.adversaries:
                 raise UntwineError(f"penalty {name!r} has an adversary but no adversary_loss")
         elif watch:
             with torch.no_grad():  # so that there is nothing to hold fixed
-                terms[name] = _scalar(name, penalty.term.value(replace(own_pass, fixed=passed.trace)))
+                terms[name] = _scalar(name, penalty.term.value(replace(its_pass, fixed=passed.trace)))
     return {"loss": loss, **terms, **against}
 
 
 def _scalar(name: str, value: Any) -> Tensor:
     if not isinstance(value, Tensor) or value.ndim:
-        what = f"one of shape {list(value.shape)}" if isinstance(value, Tensor) else repr(value)
+        actual = f"one of shape {list(value.shape)}" if isinstance(value, Tensor) else repr(value)
         raise UntwineError(
-            f"the value of penalty {name!r} must be a scalar tensor, the mean over the batch, not {what}"
+            f"the value of penalty {name!r} must be a scalar tensor, the mean over the batch, not {actual}"
         )
     return value
 
 
 def at_step(penalties: Mapping[str, Penalty], step: int) -> dict[str, Penalty]:
-    """Penalties with every schedule evaluated at one step, ready for `evaluate`."""
+    """Penalties with every schedule evaluated at a step, as `evaluate` takes them."""
     values = [float(schedule(leaf)(step)) for leaf in leaves(penalties, is_leaf)]
     return rebuild(penalties, is_leaf, iter(values))

@@ -1,9 +1,9 @@
-"""The fast path: a whole training step, traced once, compiled, and replayed as one CUDA graph.
+"""The fast path: a complete training step, traced once, compiled, and replayed as one CUDA graph.
 
-The gathering of the batch, noise, forward and backward pass, optimiser, schedules and the sums for the log
-are one function of tensors that stay where they are: the state, and buffers that hold a block of steps.
-A counter on the device says which of them is next, so that nothing waits for the host. The function is
-traced by `make_fx` and compiled by Inductor; the plain path remains what it is compared with.
+Gathering the batch, forward and backward pass, optimiser, schedules and the sums for the log are one function of
+tensors that stay in place: the state, and buffers that hold a block of steps. A counter on the device says which
+step is next, so that nothing waits for the host. `make_fx` traces the function and Inductor compiles it; tests
+compare it with the plain path.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from torch.distributions import Distribution
 from torch.utils import _pytree as pytree
 
 from untwine.kernels.dispatch import fast
-from untwine.train.batches import Batches, Block, Inputs, scaled
+from untwine.train.batches import Batches, Block, Inputs
 from untwine.train.step import PlainStep, Schedules
+from untwine.train.table import scaled
 
 BACKEND = "inductor"  # "trace" runs what was traced as it is, to test all of it but the compiler
 WARM_UP = 3  # runs before the capture: kernels are made and chosen in the first
@@ -172,9 +173,10 @@ class CompiledStep:
 
 
 def _traced(function: Callable[..., Any], tensors: list[Tensor]) -> torch.fx.GraphModule:
-    """The operations of a function, below autograd and vmap, without doing any of them; the same ones once.
+    """The operations of a function below autograd and vmap, traced without computing them; equal ones once.
 
-    Those are found where nothing is changed in place before the end: weights are laid out for values and for tangents.
+    Equal operations can be told only where nothing changes in place before the end, hence `functionalize`: weights,
+    for one, are laid out in memory both for values and for tangents.
     """
     from torch._functorch.compile_utils import fx_graph_cse
     from torch.fx.experimental.proxy_tensor import make_fx
@@ -183,7 +185,7 @@ def _traced(function: Callable[..., Any], tensors: list[Tensor]) -> torch.fx.Gra
     traced = make(function)(*tensors)
     pure = make(torch.func.functionalize(traced, remove="mutations"))(*tensors)
     for node in pure.graph.find_nodes(op="call_function", target=torch.ops.aten.detach.default):
-        node.replace_all_uses_with(node.args[0])  # below autograd it says nothing, and hides what is the same
+        node.replace_all_uses_with(node.args[0])  # below autograd it does nothing, and hides equal operations
         pure.graph.erase_node(node)
     return torch.fx.GraphModule(pure, fx_graph_cse(pure.graph))
 
@@ -199,7 +201,7 @@ def _inductor(traced: torch.fx.GraphModule, tensors: list[Tensor]) -> Callable[.
 
 
 def _announced() -> None:
-    """Tell Inductor of our operators: those that it meets for the first time it compiles otherwise than later on."""
+    """Tell Inductor of our operators, since it compiles an operator differently when it first meets it."""
     from torch._inductor import lowering
 
     from untwine.kernels import operators
@@ -211,7 +213,7 @@ def _announced() -> None:
 
 @contextlib.contextmanager
 def _unchecked() -> Iterator[None]:
-    """Distributions that do not look at their arguments: torch makes some inside of others, which do."""
+    """A context in which distributions do not check their arguments: torch builds some inside of others, which do."""
     before = Distribution._validate_args
     Distribution.set_default_validate_args(False)
     try:
@@ -225,7 +227,7 @@ def _rows(rows: Tensor, numbers: Tensor, standard: Tensor | None) -> Tensor:
 
 
 def _stacked(numbers: Sequence[Tensor], size: int) -> Tensor:
-    """The numbers of several batches `[steps, members, size]`; short ones, which nobody reads, are made longer."""
+    """The numbers of several batches `[steps, members, size]`; short ones, which are never read, are padded."""
     short = [size - batch.shape[1] for batch in numbers]
     return torch.stack([torch.nn.functional.pad(n, (0, by)) if by else n for n, by in zip(numbers, short, strict=True)])
 

@@ -1,4 +1,4 @@
-"""What a run yields: trained models of equal structure, encoded and decoded all at once."""
+"""Trained models of equal structure, which encode and decode all at once."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from untwine.model.info import Info
 from untwine.model.posteriors import Q
 from untwine.model.vae import VAE
 from untwine.train import checkpoint
-from untwine.train.batches import constants, scaled
 from untwine.train.devices import exact, pick_device
 from untwine.train.member import Member
 from untwine.train.pack import build
 from untwine.train.paths import obstacle
 from untwine.train.record import Record, how_to_resume
 from untwine.train.stack import Stack, stacked
+from untwine.train.table import constants, scaled
 
 
 class Ensemble:
@@ -46,12 +46,12 @@ class Ensemble:
         self._stack = Stack([model.eval() for model in models], device)
         self._weights = stacked(models).copied(device)
         self._standard = constants(self.info.standard, device)
-        self.kernels = not obstacle(device, self._stack.batching)  # whether encoders run as our own, where these fit
+        self.kernels = not obstacle(device, self._stack.batching)  # whether encoders run as kernels, where these fit
         self.history: list[dict[str, Any]] = []
 
     @property
     def takes_tensors_on(self) -> torch.device:
-        """`encode` takes tensors of this device as they are: metrics draw images there."""
+        """The device on which `encode` takes tensors as they are, so that metrics may draw images there."""
         return self.device
 
     def __len__(self) -> int:
@@ -63,17 +63,22 @@ class Ensemble:
         return f"Ensemble({method}: {names}; {self.info.latents} latents, examples {list(self.info.shape)})"
 
     def encode(self, x: ArrayLike | Tensor, batch: int | None = None) -> Float[Tensor, "members n latent"]:
-        """The posterior means of examples `[n, *shape]`: images as uint8, or as floats in [0, 1]; other floats."""
+        """The posterior means of examples.
+
+        Args:
+            x: Examples `[n, *shape]`: images as uint8 or as floats in [0, 1], vectors as floats.
+            batch: How many examples are encoded at once; None decides by the room on the device.
+        """
         return self._encoded(lambda vae, x: vae.encode(x), x, batch)
 
     def variances(self, x: ArrayLike | Tensor, batch: int | None = None) -> Float[Tensor, "members n latent"]:
-        """The posterior variances of examples."""
+        """The posterior variances of examples; arguments as in `encode`."""
         return self._encoded(lambda vae, x: vae.posterior(x).variance(), x, batch)
 
     def posteriors(self, x: ArrayLike | Tensor, batch: int | None = None) -> list[Q]:
-        """The posteriors q(z | x) of examples, of each member."""
+        """The posterior q(z | x) of each member at examples; arguments as in `encode`."""
         raw = self._encoded(lambda vae, x: vae.encoder(x), x, batch)
-        return [self._stack.template.posterior_kind.build(one) for one in raw]
+        return [self._stack.template.posterior_kind.build(of_member) for of_member in raw]
 
     def priors(self) -> list[Distribution]:
         """The prior p(z) of each member, which may be a learned one."""
@@ -81,12 +86,17 @@ class Ensemble:
             return [self.member(i).prior() for i in range(len(self))]
 
     def decode(self, z: ArrayLike | Tensor, batch: int = 512) -> Float[Tensor, "members n ..."]:
-        """The mean images of codes `[n, latent]`, or `[members, n, latent]` for codes of each member."""
+        """The mean images of codes.
+
+        Args:
+            z: Codes `[n, latent]` for all members, or `[members, n, latent]`.
+            batch: How many codes are decoded at once.
+        """
         means = self._decoded(lambda vae, z: vae.decode(z), z, batch)
         return means if self._standard is None else means * self._standard[1].cpu() + self._standard[0].cpu()
 
     def jacobian(self, z: ArrayLike | Tensor, batch: int = 64) -> Float[Tensor, "members n latent ..."]:
-        """The Jacobians of the mean image at codes, `[members, n, latent, *shape]`."""
+        """The Jacobians of the mean image at codes; arguments as in `decode`."""
         columns = self._decoded(lambda vae, z: vae.jacobian(z), z, batch)
         return columns if self._standard is None else columns * self._standard[1].cpu()
 
@@ -99,51 +109,48 @@ class Ensemble:
         return self._stack.model(self._weights, i)
 
     def _encoded(self, function: Any, x: ArrayLike | Tensor, batch: int | None) -> Tensor:
-        """A function of examples that all members share: they go to the device once, and what comes of them at the end.
-
-        Codes are small, so those of all examples fit there.
-        """
-        found = x if isinstance(x, Tensor) else torch.from_numpy(np.ascontiguousarray(x))
-        if tuple(found.shape[1:]) != self.info.shape or len(found) == 0:
-            raise UntwineError(f"examples must have shape [n, {_join(self.info.shape)}], not {list(found.shape)}")
+        """A function of examples that all members share; the codes stay on the device until all are there."""
+        examples = x if isinstance(x, Tensor) else torch.from_numpy(np.ascontiguousarray(x))
+        if tuple(examples.shape[1:]) != self.info.shape or len(examples) == 0:
+            raise UntwineError(f"examples must have shape [n, {_join(self.info.shape)}], not {list(examples.shape)}")
         size = self._at_once() if batch is None else batch
 
         def mapped() -> Tensor:
             with exact(self.device), _kernels(self.kernels):
                 parts = [
                     self._stack.map(function, self._weights, scaled(part.to(self.device), self._standard), shared=True)
-                    for part in found.split(size)
+                    for part in examples.split(size)
                 ]
                 return torch.cat(parts, 1).cpu()
 
         if self.kernels:
             try:
                 return mapped()
-            except Exception as error:  # whatever a compiler may say: the plain layers do the same
+            except Exception as error:  # whatever a compiler may say: the plain layers compute the same
                 self.kernels = False
                 why = brief(error)
                 warnings.warn(f"encoding goes on without kernels for the GPU, which failed ({why})", stacklevel=3)
         return mapped()
 
     def _at_once(self) -> int:
-        """How many examples: on a GPU thousands, if a network's layers may take some thirty times an example's room."""
+        """How many examples to encode at once: a network's layers may take some thirty times an example's room."""
         if self.device.type != "cuda":
             return 512
         room = torch.cuda.mem_get_info(self.device)[0] // 2
         return max(64, min(4096, room // (len(self) * 32 * 4 * math.prod(self.info.shape))))
 
     def _decoded(self, function: Any, z: ArrayLike | Tensor, batch: int) -> Tensor:
-        """A function of codes, of each member's own or of such as all share, a part at a time: images are large."""
-        found = (z if isinstance(z, Tensor) else torch.from_numpy(np.ascontiguousarray(z))).float()
-        shared = found.ndim == 2
-        own = shared or (found.ndim == 3 and len(found) == len(self))
-        if not own or found.shape[-1] != self.info.latents or not found.shape[-2]:
+        """A function of codes, shared or one set for each member, computed in parts, since images are large."""
+        codes = (z if isinstance(z, Tensor) else torch.from_numpy(np.ascontiguousarray(z))).float()
+        shared = codes.ndim == 2
+        fits = shared or (codes.ndim == 3 and len(codes) == len(self))
+        if not fits or codes.shape[-1] != self.info.latents or not codes.shape[-2]:
             raise UntwineError(
                 f"codes must have shape [n, {self.info.latents}] or [{len(self)}, n, {self.info.latents}], "
-                f"not {list(found.shape)}"
+                f"not {list(codes.shape)}"
             )
         with exact(self.device):
-            parts = [part.to(self.device) for part in found.split(batch, -2)]
+            parts = [part.to(self.device) for part in codes.split(batch, -2)]
             return torch.cat([self._stack.map(function, self._weights, p, shared=shared).cpu() for p in parts], 1)
 
 
@@ -157,7 +164,7 @@ def _restored(member: Member, info: Info, state: dict[str, Tensor]) -> VAE:
 
 
 def _kernels(wanted: bool) -> contextlib.AbstractContextManager[Any]:
-    """Our own kernels for convolutions while the context lasts."""
+    """A context in which convolutions run as our own kernels, if wanted."""
     return dispatch.fast() if wanted else contextlib.nullcontext()
 
 

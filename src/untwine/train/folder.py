@@ -38,7 +38,13 @@ def split(names: list[str], size: int | None, number: int = 0) -> list[dict[str,
 
 
 class Folder:
-    """What is known of a run on disk. Every change is written at once, whole."""
+    """A run on disk. Every change is written at once.
+
+    Args:
+        path: The folder; if it holds a run already, that must agree with `run`.
+        run: What to train.
+        info: What is known of the data.
+    """
 
     def __init__(self, path: Path, run: Run, info: Info):
         self.path = path
@@ -47,9 +53,9 @@ class Folder:
             self._agree(run, info)
             self._verify()
         else:
-            others = [p.name for p in path.iterdir() if p.name != ".lock"]
-            if others:
-                raise UntwineError(f"{path} holds no run but other files ({others[0]!r}); choose another folder")
+            strangers = [p.name for p in path.iterdir() if p.name != ".lock"]
+            if strangers:
+                raise UntwineError(f"{path} holds no run but other files ({strangers[0]!r}); choose another folder")
             self.content = {
                 "format": FORMAT,
                 "untwine": __version__,
@@ -57,14 +63,14 @@ class Folder:
                 "shape": list(info.shape),
                 "data_size": info.data_size,
                 "content": run.make_dataset().content,
-                "standard": info.standard and [list(one) for one in info.standard],
+                "standard": info.standard and [list(row) for row in info.standard],
                 "members": [],
                 "packs": [],
             }
         self._add(run.members())
 
     def _verify(self) -> None:
-        """A finished member whose weights are gone or damaged waits to be trained again."""
+        """Let finished members whose weights are gone or damaged wait to be trained again."""
         for entry in self.content["members"]:
             if entry["state"] in FINISHED:
                 try:
@@ -74,7 +80,7 @@ class Folder:
                     entry["state"] = "waiting"
 
     def _agree(self, run: Run, info: Info) -> None:
-        """A folder gathers members of one spec; only seeds, and numbers given by member, may differ."""
+        """Refuse a run of another spec: only seeds, and numbers by member, may differ in a folder."""
         if (self.content["shape"], self.content["data_size"]) != (list(info.shape), info.data_size):
             raise UntwineError(
                 f"{self.path} was trained on {self.content['data_size']:,} examples of {self.content['shape']}, "
@@ -86,7 +92,7 @@ class Folder:
                 f"the data has changed since {self.path} was begun, though it has the same name; choose another folder"
             )
         kept = self.content.get("standard")
-        if kept and info.standard and kept != [list(one) for one in info.standard]:
+        if kept and info.standard and kept != [list(row) for row in info.standard]:
             raise UntwineError(
                 f"the images of {self.path} had another mean or standard deviation; choose another folder"
             )
@@ -100,6 +106,7 @@ class Folder:
                 )
 
     def _add(self, members: list[Member]) -> None:
+        """Add the members that are not there yet."""
         known = {entry["id"] for entry in self.content["members"]}
         names = {entry["name"] for entry in self.content["members"]}
         for member in members:
@@ -112,9 +119,11 @@ class Folder:
         self.write()
 
     def write(self) -> None:
+        """Write `run.json`."""
         checkpoint.write_json(self.path / "run.json", self.content)
 
     def entry(self, name: str) -> dict[str, Any]:
+        """What is written of a member."""
         return next(entry for entry in self.content["members"] if entry["name"] == name)
 
     def member(self, name: str, run: Run) -> Member:
@@ -131,7 +140,11 @@ class Folder:
         return Record(self.path, self.content)
 
     def packs(self, size: int | None) -> list[dict[str, Any]]:
-        """Packs still to train: those planned earlier as they are, then new ones of waiting members."""
+        """The packs that are left to train: those planned earlier, then new ones of waiting members.
+
+        Args:
+            size: The most members that a new pack may have; None puts all of them into one.
+        """
         planned = {name for pack in self.content["packs"] if pack["state"] != "done" for name in pack["members"]}
         waiting = [e["name"] for e in self.content["members"] if e["state"] == "waiting" and e["name"] not in planned]
         self.content["packs"] += split(waiting, size, len(self.content["packs"]))
@@ -139,7 +152,14 @@ class Folder:
         return [pack for pack in self.content["packs"] if pack["state"] != "done"]
 
     def finish(self, pack: dict[str, Any], states: list[dict[str, Tensor]], died: list[int], steps: int) -> None:
-        """Write the members of a pack; only then is it done, and only then do its checkpoints go."""
+        """Write the members of a pack, mark it as done, and only then delete its checkpoints.
+
+        Args:
+            pack: The pack as it was planned.
+            states: The state dict of each member.
+            died: The step at which each member diverged, else -1.
+            steps: The steps of the run.
+        """
         for name, state, step in zip(pack["members"], states, died, strict=True):
             file = f"members/{name}.safetensors"
             sha256 = checkpoint.write_tensors(self.path / file, state)
@@ -152,7 +172,12 @@ class Folder:
     # --- the log -----------------------------------------------------------------------------------
 
     def rewind_log(self, pack: int, step: int) -> None:
-        """Drop what was logged after a checkpoint, so that the log is that of a run without interruption."""
+        """Drop what a pack logged after its checkpoint, so that the log is that of a run without interruption.
+
+        Args:
+            pack: The number of the pack.
+            step: The step of the checkpoint.
+        """
         file = self.path / "log.jsonl"
         if not file.exists():
             return
@@ -167,12 +192,13 @@ class Folder:
             checkpoint.write(file, "".join(kept).encode())
 
     def log(self, entry: dict[str, Any]) -> None:
+        """Append a line to the log."""
         with (self.path / "log.jsonl").open("a") as file:
             file.write(json.dumps(entry, allow_nan=False) + "\n")
 
 
 def _differ(old: Any, new: Any) -> bool:
-    """Whether two specs differ in more than numbers that one of them gives by member."""
+    """Whether two specs differ in more than numbers that one of them has by member."""
     if is_each(old) or is_each(new):
         return False
     if isinstance(old, dict) and isinstance(new, dict):
@@ -183,7 +209,7 @@ def _differ(old: Any, new: Any) -> bool:
 
 
 def _where(name: str, old: Any, new: Any) -> tuple[str, Any, Any]:
-    """The innermost place where two specs differ, and what they have there."""
+    """The innermost place where two specs differ, and both values."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in (*old, *new):
             if _differ(old.get(key), new.get(key)):

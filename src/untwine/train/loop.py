@@ -1,4 +1,4 @@
-"""The loop: `fit` trains every pack of a run, and goes on where an earlier try was stopped."""
+"""The loop: `fit` trains every pack of a run, and resumes where it was interrupted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from untwine.errors import UntwineError
 from untwine.locks import locked
 from untwine.model.vae import VAE
 from untwine.train import checkpoint
-from untwine.train.batches import Table
 from untwine.train.devices import check_precision, exact, pick_device
 from untwine.train.dry_run import check_run
 from untwine.train.ensemble import Ensemble, gather
@@ -30,15 +29,16 @@ from untwine.train.paths import check_path
 from untwine.train.progress import Reporter, report
 from untwine.train.record import how_to_resume, stored
 from untwine.train.run import Run
+from untwine.train.table import Table
 from untwine.train.trainer import Trainer
 
 
 class Interrupted(UntwineError):
-    """Training was stopped by a signal; nothing is lost."""
+    """Training was interrupted by a signal; with a folder nothing is lost."""
 
 
 class Refused(UntwineError):
-    """A run that cannot train as it is: found before anything was written."""
+    """A run that cannot train as it is, refused before anything was written."""
 
 
 def fit(
@@ -198,6 +198,7 @@ def _interrupted(folder: Folder | None, step: int) -> str:
 
 
 def _note_provenance(folder: Folder, pack: dict[str, Any], trainer: Trainer) -> None:
+    """Write down with what a pack trains, and warn where that has changed since it began."""
     facts = {
         "untwine": __version__,
         "torch": torch.__version__,
@@ -225,7 +226,7 @@ def _note_provenance(folder: Folder, pack: dict[str, Any], trainer: Trainer) -> 
 
 @contextlib.contextmanager
 def _signals() -> Iterator[threading.Event]:
-    """SIGINT and SIGTERM ask for a stop at the next step; outside the main thread they are left alone."""
+    """An event that SIGINT and SIGTERM set, to stop at the next step; only in the main thread."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield stop

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.func import vmap
 
 from untwine.errors import UntwineError
-from untwine.model.check import check
+from untwine.model.check import check_jacobian
 from untwine.model.info import Info
 from untwine.model.initial import initialise
 from untwine.model.passes import is_known
@@ -26,9 +26,10 @@ from untwine.objective.core import Objective, Penalty, is_leaf
 from untwine.objective.evaluation import evaluate
 from untwine.objective.schedules import Schedule, schedule
 from untwine.parts import leaves, rebuild, structure, to_json
-from untwine.train.batches import Batches, Inputs, Table
+from untwine.train.batches import Batches, Inputs
 from untwine.train.member import Member
 from untwine.train.stack import Stack, Weights, member_share, stacked
+from untwine.train.table import Table
 
 
 def build(member: Member, info: Info) -> VAE:
@@ -64,7 +65,7 @@ class Pack(Stack):
         self.precision = torch.bfloat16 if members[0].precision == "bfloat16" else torch.float32
         self.terms, self.rivals = self._term_names()
         if self.needs.jacobian and not is_known(self.template.decoder):
-            check(self.template.decoder, info.latents)
+            check_jacobian(self.template.decoder, info.latents)
 
     def _with_adversaries(self, member: Member) -> VAE:
         vae = build(member, self.info)

@@ -11,11 +11,11 @@ from torch import Tensor
 
 from untwine.errors import UntwineError, brief
 from untwine.train import paths
-from untwine.train.batches import Table
 from untwine.train.compiled import CompiledStep
 from untwine.train.pack import Pack, batches
 from untwine.train.run import Run
 from untwine.train.step import PlainStep, State, Step, StepFunction
+from untwine.train.table import Table
 
 
 class Trainer:
