@@ -26,7 +26,7 @@ lint: $(READY) ## check style, format and types
 bench: $(READY) ## measure the speed
 	.venv/bin/untwine bench
 
-docs: $(READY) ## write the tables of the README anew, from the code
+docs: $(READY) ## write the tables of docs/reference.md from the code
 	.venv/bin/python docs/tables.py
 
 format: $(READY) ## put the code in order

@@ -1,6 +1,6 @@
-"""Write the tables of methods, metrics, penalties, networks and datasets into README.md, from the code itself.
+"""Write the tables of methods, parts, metrics, datasets and networks into docs/reference.md, from the code.
 
-python docs/tables.py          # rewrite README.md
+python docs/tables.py          # rewrite docs/reference.md
 python docs/tables.py --check  # exit 1 if it is out of date
 """
 
@@ -22,7 +22,7 @@ from untwine.model.networks import networks
 from untwine.objective import penalties
 from untwine.parts import is_part
 
-README = Path(__file__).parents[1] / "README.md"
+PAGE = Path(__file__).parent / "reference.md"
 
 
 def sentence(thing: Any) -> str:
@@ -102,13 +102,13 @@ def filled(text: str) -> str:
         block = f"<!-- table: {name} -->\n{content}\n<!-- end -->"
         text, found = re.subn(rf"<!-- table: {name} -->.*?<!-- end -->", lambda _, b=block: b, text, flags=re.DOTALL)
         if found != 1:
-            raise SystemExit(f"README.md has no place for the table of {name}")
+            raise SystemExit(f"{PAGE} has no place for the table of {name}")
     return text
 
 
 if __name__ == "__main__":
-    old = README.read_text()
+    old = PAGE.read_text()
     new = filled(old)
     if "--check" in sys.argv and new != old:
-        sys.exit("README.md is out of date: run 'make docs'")
-    README.write_text(new)
+        sys.exit("docs/reference.md is out of date: run 'make docs'")
+    PAGE.write_text(new)

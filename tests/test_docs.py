@@ -1,4 +1,4 @@
-"""README says what the code says, and its Python runs as written; so do the pages in docs."""
+"""The pages say what the code says, and their Python runs as written."""
 
 import re
 import shlex
@@ -27,11 +27,30 @@ def test_the_readme_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert shorter != first
     names: dict = {}
     exec(shorter, names)
-    assert names["codes"].shape == (2, 100, 6)
     assert names["columns"].shape == (2, 100, 6, 1, 32, 32)
+    assert names["scores"]["mig"].values.shape == (2,)
     exec(second, names)
     run = names["run"].replace(method=names["my_vae"](gamma=[0.1, 0.2]), steps=2)
     assert len(names["uw"].fit(run)) == 2
+
+
+def test_the_readme_is_short_and_its_links_lead_somewhere() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) <= 90
+    links = re.findall(r"\]\(([^)#:]+)\)", text)
+    assert len(links) >= 10 and [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_every_key_of_the_literature_is_in_the_bibliography() -> None:
+    listed = (ROOT / "docs" / "bibliography.md").read_text()
+    cited = set()
+    for path in (*(ROOT / "src").rglob("*.py"), *(ROOT / "docs").glob("*.md"), *(ROOT / "results").glob("*.md")):
+        text = " ".join(path.read_text().split())
+        cited |= set(re.findall(r"\b[a-z]+(?:19|20)\d\d\b", text)) - {"nips2015"}  # a file's name
+        cited |= set(re.findall(r"\b[A-Z][a-z]+ (?:et al\.|& [A-Z][a-z]+) (?:19|20)\d\d", text))
+    full = {"Rhodes & Lee 2021", "Mathieu et al. 2019", "Rolinek et al. 2019", "Michlo et al. 2023"}
+    assert len(cited) > 25
+    assert sorted(name for name in cited - full if name not in listed) == []
 
 
 def test_the_page_on_explaining_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

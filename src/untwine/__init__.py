@@ -17,7 +17,6 @@ from untwine.errors import UntwineError
 
 if TYPE_CHECKING:
     from untwine import analysis, datasets, methods, metrics
-    from untwine import report as figures
     from untwine.data import Dataset, FactorSpace, dataset
     from untwine.methods.registry import method
     from untwine.model import likelihoods, networks, posteriors, priors
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from untwine.objective.schedules import constant, cyclic, join, ramp
     from untwine.objective.terms import Adversary, Needs, Pairing, Pass, Term
     from untwine.parts import each, part
+    from untwine.report import figures
     from untwine.train.ensemble import Ensemble, load
     from untwine.train.loop import fit, resume
     from untwine.train.run import Run
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "analysis": "untwine.analysis",
     "datasets": "untwine.datasets",
-    "figures": "untwine.report",
+    "figures": "untwine.report.figures",
     "methods": "untwine.methods",
     "metrics": "untwine.metrics",
     "likelihoods": "untwine.model.likelihoods",

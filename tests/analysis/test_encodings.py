@@ -7,7 +7,7 @@ from scipy import integrate, stats
 
 import untwine as uw
 from untwine.analysis import aggregate
-from untwine.analysis.aggregate import density
+from untwine.analysis.aggregate import aggregate_density
 from untwine.analysis.encodings import active_dimensions, magnitude_by_class
 
 
@@ -74,7 +74,7 @@ def test_density_is_the_mean_over_cells(latents: tuple[int, int], chunk: int, mo
     monkeypatch.setattr(aggregate, "_CHUNK", chunk)
     means, variances = posteriors(12, 3)
     variances[:4] /= 1e4
-    found = density(means, variances, latents, bounds=((-2, 1), (-1, 2)), points=17)
+    found = aggregate_density(means, variances, latents, bounds=((-2, 1), (-1, 2)), points=17)
     assert found.latents == latents and found.values.shape == (17, 17)
     np.testing.assert_array_equal(found.x, np.linspace(-2, 1, 17))
     np.testing.assert_array_equal(found.y, np.linspace(-1, 2, 17))
@@ -93,7 +93,7 @@ def test_density_is_the_mean_over_cells(latents: tuple[int, int], chunk: int, mo
 @pytest.mark.parametrize("variance", [1e-6, 1e-300, 0.0])
 def test_narrow_posteriors_are_not_lost(variance: float):
     means = np.random.default_rng(0).normal(size=(2, 200, 2))
-    found = density(means, np.full_like(means, variance))
+    found = aggregate_density(means, np.full_like(means, variance))
     np.testing.assert_allclose(found.mass, 1, atol=1e-9)
     # As many cells as a histogram of the means fills, but for those that a posterior of sd 1e-3 lies across.
     edges = [np.append(cells(axis)[:, 0], cells(axis)[-1, 1]) for axis in (found.x, found.y)]
@@ -107,7 +107,7 @@ def test_narrow_posteriors_are_not_lost(variance: float):
 
 
 def test_a_latent_that_never_moves_has_a_density():
-    found = density([[3.0, 1.0], [3.0, 2.0]], np.zeros((2, 2)), points=10)
+    found = aggregate_density([[3.0, 1.0], [3.0, 2.0]], np.zeros((2, 2)), points=10)
     assert found.x[[0, -1]].tolist() == [2.5, 3.5] and found.y[[0, -1]].tolist() == [1.0, 2.0]
     assert float(found.mass) == pytest.approx(1)
 
@@ -116,7 +116,7 @@ def test_means_over_small_cells_are_the_density():
     means, variances = posteriors(12, 2)
     previous = np.inf
     for points in (51, 101, 201):
-        found = density(means, variances, bounds=((-3, 3), (-3, 3)), points=points)
+        found = aggregate_density(means, variances, bounds=((-3, 3), (-3, 3)), points=points)
         expected = mixture(found.x, found.y, means, variances[..., None] * np.eye(2))
         off = np.abs(found.values - expected).max() / expected.max()
         assert off < previous / 3.5  # it falls with the square of the step
@@ -132,7 +132,7 @@ def test_density_of_covariances_is_the_mixture_of_marginals(
 ):
     monkeypatch.setattr(aggregate, "_CHUNK", chunk)
     means, whole = posteriors(12, 3)[0], covariances(12, 3)
-    found = density(means, whole, latents, bounds=((-2, 1), (-1, 2)), points=17)
+    found = aggregate_density(means, whole, latents, bounds=((-2, 1), (-1, 2)), points=17)
     chosen = list(latents)
     expected = mixture(found.x, found.y, means[:, chosen], whole[:, chosen][:, :, chosen])
     np.testing.assert_allclose(found.values, expected, rtol=1e-10, atol=1e-14)
@@ -142,10 +142,10 @@ def test_density_of_covariances_is_the_mixture_of_marginals(
 def test_density_integrates_to_one(full: bool):
     means, variances = posteriors(30, 2)
     whole = covariances(30, 2) if full else variances
-    found = density(means, whole, bounds=((-9, 9), (-9, 9)), points=300)
+    found = aggregate_density(means, whole, bounds=((-9, 9), (-9, 9)), points=300)
     assert integrate.trapezoid(integrate.trapezoid(found.values, found.x), found.y) == pytest.approx(1, abs=1e-6)
     assert float(found.mass) == pytest.approx(1, abs=1e-6)
-    assert float(density(means, whole, points=200).mass) == pytest.approx(1, abs=0.01)
+    assert float(aggregate_density(means, whole, points=200).mass) == pytest.approx(1, abs=0.01)
 
 
 def test_a_grid_too_coarse_for_covariances_is_warned_of():
@@ -155,39 +155,39 @@ def test_a_grid_too_coarse_for_covariances_is_warned_of():
     bounds = (-1.0, 1.0), (-1.0, 1.0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        density(means, whole[None], points=12, bounds=bounds)  # a step of 0.18
-        density(means, np.diag([1e-6, 1.0])[None], points=12, bounds=bounds)  # cells, not points
+        aggregate_density(means, whole[None], points=12, bounds=bounds)  # a step of 0.18
+        aggregate_density(means, np.diag([1e-6, 1.0])[None], points=12, bounds=bounds)  # cells, not points
     with pytest.warns(UserWarning, match=r"step is 1.1 standard deviations .* take more points, or narrower bounds"):
-        density(means, whole[None], points=10, bounds=bounds)
+        aggregate_density(means, whole[None], points=10, bounds=bounds)
     scale = np.array([1.0, 100.0])  # each latent has its own unit
     with pytest.warns(UserWarning, match=r"step is 1.1 "):
-        density(means, (whole * np.outer(scale, scale))[None], points=10, bounds=((-1, 1), (-100, 100)))
+        aggregate_density(means, (whole * np.outer(scale, scale))[None], points=10, bounds=((-1, 1), (-100, 100)))
 
 
 def test_latents_may_be_numbers_of_numpy():
     means, variances = posteriors(5, 3)
     first, second = np.array([2, 0])
-    found = density(means, variances, (first, second), points=np.int64(7))
+    found = aggregate_density(means, variances, (first, second), points=np.int64(7))
     assert found.latents == (2, 0) and found.values.shape == (7, 7)
 
 
 def test_diagonal_covariances_are_variances():
     means, variances = posteriors(5, 3)
-    both = density(means, variances), density(means, variances[..., None] * np.eye(3))
+    both = aggregate_density(means, variances), aggregate_density(means, variances[..., None] * np.eye(3))
     np.testing.assert_allclose(both[0].values, both[1].values, rtol=1e-12)
 
 
 def test_members_share_the_grid():
     means, variances = posteriors(2, 10, 3)
     means[1] += 4
-    found = density(torch.from_numpy(means), torch.from_numpy(variances), points=20)
+    found = aggregate_density(torch.from_numpy(means), torch.from_numpy(variances), points=20)
     assert found.values.shape == (2, 20, 20)
     low = (means - 3 * np.sqrt(variances)).min((0, 1))
     high = (means + 3 * np.sqrt(variances)).max((0, 1))
     assert found.x[[0, -1]].tolist() == pytest.approx([low[0], high[0]])
     assert found.y[[0, -1]].tolist() == pytest.approx([low[1], high[1]])
     for i in range(2):
-        alone = density(means[i], variances[i], grid=(found.x, found.y))
+        alone = aggregate_density(means[i], variances[i], grid=(found.x, found.y))
         np.testing.assert_allclose(alone.values, found.values[i], rtol=1e-12)
 
 
@@ -213,4 +213,4 @@ def test_members_share_the_grid():
 def test_density_says_what_is_wrong(arguments: dict, message: str):
     right: dict = dict(means=np.zeros((4, 3)), variances=np.ones((4, 3)))
     with pytest.raises(uw.UntwineError, match=message):
-        density(**right | arguments)
+        aggregate_density(**right | arguments)

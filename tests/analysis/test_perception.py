@@ -13,8 +13,9 @@ import pytest
 from scipy import stats
 
 import untwine as uw
-from untwine.analysis.distances import distance_matrices, ground_truth, kept_values, latent, perceived, posterior_kl
-from untwine.analysis.perception import correlations, importance
+from untwine.analysis.distances import ground_truth, latent, perceived, posterior_kl
+from untwine.analysis.factors import distance_matrices, kept_values
+from untwine.analysis.perception import correlations, factor_importance
 from untwine.analysis.states import Examples, Grid, states_of
 from untwine.data import Dataset, FactorSpace
 from untwine.errors import UntwineError
@@ -94,7 +95,7 @@ def quiet():
 )
 def test_importance_is_the_mean_over_all_pairs(dataset: Dataset):
     n = 20_000
-    found = importance(dataset, pairs=n)
+    found = factor_importance(dataset, pairs=n)
     assert dataset.factors is not None
     states = list(product(*map(range, dataset.factors.sizes)))
     everything = squares_of(dataset, [(a, b) for a in states for b in states if a != b])
@@ -110,7 +111,7 @@ def test_importance_is_the_mean_over_all_pairs(dataset: Dataset):
         assert list(row.quantiles) == sorted(row.quantiles) and len(row.quantiles) == 101
     assert set(found.order) == set(dataset.factors.names)
     assert [row.mean for row in found.factors] == sorted((row.mean for row in found.factors), reverse=True)
-    summed = importance(dataset, pairs=n, per_element=False)
+    summed = factor_importance(dataset, pairs=n, per_element=False)
     assert np.isclose(summed.random.mean, found.random.mean * found.elements)
     assert summed.elements == np.prod(dataset.shape) and not summed.per_element
 
@@ -142,8 +143,8 @@ def test_correlations_are_those_of_scipy():
 
 def test_a_seed_decides(quiet: None):
     data = uw.datasets.three_dots(size=16, positions=8)
-    one = importance(data, pairs=500)
-    assert one == importance(data, pairs=500) and one != importance(data, pairs=500, seed=1)
+    one = factor_importance(data, pairs=500)
+    assert one == factor_importance(data, pairs=500) and one != factor_importance(data, pairs=500, seed=1)
 
 
 # --- XYSquares ------------------------------------------------------------------------------------------
@@ -153,7 +154,7 @@ def test_table_a1():
     with pytest.warns(
         UserWarning, match=r"adversarial for squared-error: all values of x_R, .* y_B .*overlap\(squared"
     ):
-        found = importance(uw.datasets.xy_squares(), pairs=2_000)
+        found = factor_importance(uw.datasets.xy_squares(), pairs=2_000)
     for row in found.factors:
         assert (row.mean, row.std) == (pytest.approx(128 / 12288, rel=1e-12), 0.0)
         assert row.constant and row.adversarial and (row.spearman, row.pearson) == (0.0, 0.0)
@@ -170,7 +171,7 @@ def test_a_smaller_spacing_is_not_adversarial():
     for spacing in range(7, 0, -1):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            found = importance(uw.datasets.xy_squares(spacing=spacing), pairs=600)
+            found = factor_importance(uw.datasets.xy_squares(spacing=spacing), pairs=600)
         assert not found.adversarial and not any(row.constant for row in found.factors)
         spearman = np.mean([row.spearman for row in found.factors if row.spearman is not None])
         assert spearman >= correlation  # 5 and 4 are alike: squares that are next to each other overlap, no others
@@ -185,10 +186,10 @@ def test_losses_with_an_offset_are_distances(text: str):
     """Of the loss that an image has from itself, nothing is left."""
     small = {"size": 16, "square": 2, "positions": 8}
     with pytest.warns(UserWarning, match=rf"adversarial for {text.partition('(')[0]}"):
-        found = importance(uw.datasets.xy_squares(spacing=2, **small), text, pairs=500)
+        found = factor_importance(uw.datasets.xy_squares(spacing=2, **small), text, pairs=500)
     assert found.order == ("x_R", "y_R", "x_G", "y_G", "x_B", "y_B")
     assert all(row.quantiles[0] > 0 for row in (found.random, *found.factors))
-    found = importance(uw.datasets.xy_squares(spacing=1, **small), text, pairs=500)
+    found = factor_importance(uw.datasets.xy_squares(spacing=1, **small), text, pairs=500)
     assert not found.adversarial and not found.unordered
 
 
@@ -203,13 +204,13 @@ def test_cross_entropy_on_grey_pixels():
 
     data = Drawn(draw, (4, 5))
     with pytest.warns(UserWarning, match=r"all values of a are"):
-        found = importance(data, "bernoulli", pairs=500)
+        found = factor_importance(data, "bernoulli", pairs=500)
     assert found.adversarial == ("a",)
 
 
 def test_overlap_of_cross_entropy_sees_the_order_of_dots():
     data = uw.datasets.three_dots()
-    found = importance(data, "overlap(bernoulli)", pairs=500)
+    found = factor_importance(data, "overlap(bernoulli)", pairs=500)
     assert all(0.75 < row.spearman < 0.92 for row in found.factors if row.spearman is not None)
 
 
@@ -235,24 +236,24 @@ def bright(factors: Array) -> Array:
 def test_factors_that_are_adversarial_but_for_a_little(draw: Any, sizes: tuple[int, ...], kinds: tuple[str, ...]):
     data = Drawn(draw, sizes, kinds)
     with pytest.warns(UserWarning, match=r"say nothing about the order of the values of a \(-?0\.0\d\d\)") as said:
-        found = importance(data, pairs=4_000)
+        found = factor_importance(data, pairs=4_000)
     assert len(said) == 1 and "overlap(squared-error)" in str(said[0].message)
     assert found.adversarial == () and found.unordered == ("a",) and found.to_json()["unordered"] == ["a"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        cured = importance(data, "overlap(squared-error, radius=15)", pairs=1_000)
-        cyclic = importance(Drawn(draw, sizes, ("cyclic", kinds[1])), pairs=1_000)
+        cured = factor_importance(data, "overlap(squared-error, radius=15)", pairs=1_000)
+        cyclic = factor_importance(Drawn(draw, sizes, ("cyclic", kinds[1])), pairs=1_000)
     assert not cured.unordered and not cyclic.unordered
 
 
 def test_overlap_is_the_cure():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = importance(uw.datasets.xy_squares(), "overlap(squared-error)", pairs=500)
+        found = factor_importance(uw.datasets.xy_squares(), "overlap(squared-error)", pairs=500)
     assert not found.adversarial and found.likelihood == "overlap(squared-error)"
     assert all(row.spearman is not None and row.spearman > 0.9 for row in found.factors)
     with pytest.warns(UserWarning, match="larger radius"):
-        importance(uw.datasets.xy_squares(), "overlap(squared-error, radius=0)", pairs=200)
+        factor_importance(uw.datasets.xy_squares(), "overlap(squared-error, radius=0)", pairs=200)
 
 
 # --- kinds of factors -----------------------------------------------------------------------------------
@@ -262,21 +263,21 @@ def test_categorical_two_values_and_one():
     kinds = ("categorical", "ordered", "ordered", "cyclic")
     data = Drawn(lambda f: np.eye(4, dtype=np.float32)[f[:, 0]] + f[:, 1:2], (4, 2, 1, 3), kinds)
     with pytest.warns(UserWarning, match=r"examples do not change along d") as said:
-        found = importance(data, pairs=300)
+        found = factor_importance(data, pairs=300)
     rows = {row.name: row for row in found.factors}
     assert len(said) == 1 and found.left_out == {"c": "it has a single value"} and set(rows) == {"a", "b", "d"}
     assert rows["a"].constant and not rows["a"].adversarial and rows["a"].spearman is None  # no order to miss
     assert rows["b"].constant and not rows["b"].adversarial and rows["b"].spearman is None  # two are always in order
     assert rows["d"].constant and not rows["d"].visible and not rows["d"].adversarial and rows["d"].spearman == 0.0
     with pytest.warns(UserWarning, match=r"another likelihood, or another form of the data"):
-        importance(Drawn(lambda f: np.eye(4, dtype=np.float32)[f[:, 0]], (4,)), pairs=300)
+        factor_importance(Drawn(lambda f: np.eye(4, dtype=np.float32)[f[:, 0]], (4,)), pairs=300)
 
 
 def test_cyclic_factors_do_not_wrap():
     angle = Drawn(lambda f: np.stack([np.cos(f[:, 0]), np.sin(f[:, 0])], 1).astype(np.float32), (6,), ("cyclic",))
     pairs = along(angle, 0)
     expected = stats.spearmanr([abs(a[0] - b[0]) for a, b in pairs], squares_of(angle, pairs).round(6))[0]
-    assert importance(angle, pairs=20_000).factors[0].spearman == pytest.approx(expected, abs=0.02)
+    assert factor_importance(angle, pairs=20_000).factors[0].spearman == pytest.approx(expected, abs=0.02)
 
 
 # --- only examples have images --------------------------------------------------------------------------
@@ -287,7 +288,7 @@ STATES = [[0, 0], [1, 0], [3, 0], [3, 1], [3, 1], [0, 2]]
 
 def test_only_some_states():
     data = Drawn(line, (4, 3), states=STATES)
-    found = importance(data, pairs=20_000)
+    found = factor_importance(data, pairs=20_000)
     for row in (found.random, *found.factors):
         column = {"random": None, "a": 0, "b": 1}[row.name]
         means = []
@@ -305,7 +306,7 @@ def test_the_base_of_a_pair_is_what_is_reconstructed():
     pixels[3, 0] = 1  # far below the others: to take grey for black costs more than the reverse
     data = Drawn(lambda f: pixels[f[:, 0], f[:, 1]], (4, 3), states=STATES)
     n = 40_000
-    found = importance(data, "bernoulli", pairs=n)
+    found = factor_importance(data, "bernoulli", pairs=n)
     for row in (found.random, *found.factors):
         column = {"random": None, "a": 0, "b": 1}[row.name]
         right, swapped = [], []
@@ -343,7 +344,7 @@ def test_more_states_than_can_be_numbered():
     data.table, data.partial, data.draw = states, True, lambda f: f[:, 4:8].astype(np.float32)
     space = FactorSpace(tuple(map(str, range(64))), (2,) * 64, ("ordered",) * 64)
     Dataset.__init__(data, (4,), 3, space)
-    assert set(importance(data, pairs=100).order) == {"5", "6"}
+    assert set(factor_importance(data, pairs=100).order) == {"5", "6"}
 
 
 def test_whether_a_dataset_is_complete_decides():
@@ -362,15 +363,15 @@ def test_an_error_of_a_complete_dataset_is_not_hidden():
             raise UntwineError("the file is damaged")
 
     with pytest.raises(UntwineError, match="the file is damaged"):
-        importance(Broken(line, (4, 3)), pairs=100)
+        factor_importance(Broken(line, (4, 3)), pairs=100)
 
 
 def test_no_pairs_differ_in_one_factor():
     with pytest.raises(UntwineError, match=r"no two of the 2 examples of .* differ in one factor only"):
-        importance(Drawn(line, (4, 3), states=[[0, 0], [1, 1]]), pairs=100)
+        factor_importance(Drawn(line, (4, 3), states=[[0, 0], [1, 1]]), pairs=100)
     with pytest.raises(UntwineError, match=r"no two of the 2 examples of .* differ in one factor only"):
         distance_matrices(Drawn(line, (4, 3), states=[[0, 0], [1, 1]]), {"truth": ground_truth()})
-    found = importance(Drawn(line, (4, 3), states=[[0, 0], [1, 0]]), pairs=100)
+    found = factor_importance(Drawn(line, (4, 3), states=[[0, 0], [1, 0]]), pairs=100)
     assert found.order == ("a",) and found.left_out == {"b": "no two examples differ in it alone"}
 
 
@@ -378,14 +379,14 @@ def test_a_dataset_without_factors():
     pictures = (np.arange(40 * 64).reshape(40, 8, 8) % 251).astype(np.uint8)
     data = uw.datasets.images(pictures)
     with pytest.warns(UserWarning, match=r"has no factors: only random pairs of its examples are compared"):
-        found = importance(data, pairs=20_000)
+        found = factor_importance(data, pairs=20_000)
     x = pictures.reshape(40, -1) / 255
     exact = ((x[:, None] - x[None]) ** 2).mean(-1)[~np.eye(40, dtype=bool)]
     assert found.factors == () and found.random.mean == pytest.approx(exact.mean(), rel=0.02)
     with pytest.raises(UntwineError, match=r"has no factors, and so no traversals"):
         distance_matrices(data, {"perceived": perceived()})
     with pytest.raises(UntwineError, match=r"has a single state"):
-        importance(uw.datasets.images(pictures[:1]), pairs=100)
+        factor_importance(uw.datasets.images(pictures[:1]), pairs=100)
 
 
 # --- matrices -------------------------------------------------------------------------------------------
@@ -483,7 +484,7 @@ def test_progress_is_told(quiet: None):
         return items
 
     data = Drawn(line, (3, 2))
-    importance(data, pairs=100, progress=track)
+    factor_importance(data, pairs=100, progress=track)
     distance_matrices(data, {"truth": ground_truth()}, traversals=3, progress=track)
     assert told == [("batches of pairs", 1), ("traversals", 6)]
 
@@ -496,13 +497,13 @@ def test_wrong_arguments():
         ({"seed": -1}, "seed must"),
     ):
         with pytest.raises(UntwineError, match=message):
-            importance(data, **wrong)
+            factor_importance(data, **wrong)
     for wrong, message in (({"traversals": 0}, "traversals must"), ({"longest": 1}, "longest must")):
         with pytest.raises(UntwineError, match=message):
             distance_matrices(data, {"truth": ground_truth()}, **wrong)
     for tolerance in (-0.1, 1.0, float("nan"), "0.1", True):
         with pytest.raises(UntwineError, match=r"tolerance is a share of the mean, from 0 to below 1"):
-            importance(data, tolerance=tolerance)
+            factor_importance(data, tolerance=tolerance)
     for wrong, message in (
         ({}, r"distances go by names, .* not \{\}"),
         ([perceived()], r"distances go by names"),
@@ -513,14 +514,14 @@ def test_wrong_arguments():
     ):
         with pytest.raises(UntwineError, match=message):
             distance_matrices(data, wrong)
-    for function in (importance, lambda wrong: distance_matrices(wrong, {"truth": ground_truth()})):
+    for function in (factor_importance, lambda wrong: distance_matrices(wrong, {"truth": ground_truth()})):
         with pytest.raises(UntwineError, match="a str is no dataset"):
             function("xy_squares")
     with pytest.raises(UntwineError, match="did you mean 'bernoulli'"):
-        importance(data, "bernuli")
+        factor_importance(data, "bernuli")
     with pytest.raises(UntwineError, match="overlap blurs images"):
-        importance(data, "overlap(squared-error)", pairs=100)
+        factor_importance(data, "overlap(squared-error)", pairs=100)
     with pytest.raises(UntwineError, match="nothing to traverse"):
         distance_matrices(Drawn(line, (1, 1)), {"truth": ground_truth()})
     with pytest.raises(UntwineError, match="has a single state"):
-        importance(Drawn(line, (1, 1)), pairs=100)
+        factor_importance(Drawn(line, (1, 1)), pairs=100)

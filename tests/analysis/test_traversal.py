@@ -4,8 +4,16 @@ import torch
 from scipy import optimize, stats
 
 import untwine as uw
-from untwine.analysis import traversal
-from untwine.analysis.traversal import along, decoded, grid, ranges, sparse_direction, traverse, two, usefulness
+from untwine.analysis import encodings
+from untwine.analysis.encodings import latent_ranges, usefulness
+from untwine.analysis.traversal import (
+    decode_grid,
+    latent_grid,
+    latent_line,
+    latent_plane,
+    sparse_direction,
+    traverse,
+)
 
 
 def posteriors(*shape: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -20,7 +28,7 @@ def mass_below(z: float, means: np.ndarray, variances: np.ndarray) -> float:
 @pytest.mark.parametrize("coverage", [0.5, 0.95, 0.999])
 def test_ranges_are_the_quantiles_of_the_mixture(coverage: float):
     means, variances = posteriors(20, 3)
-    found = ranges(means, variances, coverage)
+    found = latent_ranges(means, variances, coverage)
     assert found.shape == (3, 2)
     for k in range(3):
         for mass, end in zip(((1 - coverage) / 2, (1 + coverage) / 2), found[k], strict=True):
@@ -37,50 +45,50 @@ def test_ranges_of_samples():
     random = np.random.default_rng(1)
     which = random.integers(0, 50, 400_000)
     samples = means[which] + np.sqrt(variances[which]) * random.normal(size=(400_000, 2))
-    low, high = ranges(means, variances).T
+    low, high = latent_ranges(means, variances).T
     np.testing.assert_allclose((samples < low).mean(0), 0.025, atol=1e-3)
     np.testing.assert_allclose((samples > high).mean(0), 0.025, atol=1e-3)
 
 
 def test_ranges_of_one_posterior_are_those_of_a_normal():
-    found = ranges([[3.0, 0.0]], [[4.0, 1e-12]], coverage=0.9)
+    found = latent_ranges([[3.0, 0.0]], [[4.0, 1e-12]], coverage=0.9)
     z = stats.norm.ppf(0.95)
     np.testing.assert_allclose(found, [[3 - 2 * z, 3 + 2 * z], [-1e-6 * z, 1e-6 * z]], rtol=1e-9)
 
 
 def test_ranges_of_a_pack_are_those_of_its_members_however_they_are_computed(monkeypatch: pytest.MonkeyPatch):
     means, variances = posteriors(3, 40, 2)
-    whole = ranges(means, variances)
+    whole = latent_ranges(means, variances)
     assert whole.shape == (3, 2, 2)
-    monkeypatch.setattr(traversal, "_CHUNK", 7)
+    monkeypatch.setattr(encodings, "_CHUNK", 7)
     for i in range(3):
-        np.testing.assert_allclose(ranges(means[i], variances[i]), whole[i], atol=1e-12)
+        np.testing.assert_allclose(latent_ranges(means[i], variances[i]), whole[i], atol=1e-12)
 
 
 def test_ranges_move_and_stretch_with_the_codes():
     means, variances = posteriors(30, 2)
-    moved = ranges(means * -3 + 5, variances * 9)
-    np.testing.assert_allclose(moved, (ranges(means, variances) * -3 + 5)[:, ::-1], atol=1e-10)
+    moved = latent_ranges(means * -3 + 5, variances * 9)
+    np.testing.assert_allclose(moved, (latent_ranges(means, variances) * -3 + 5)[:, ::-1], atol=1e-10)
 
 
 def test_without_variances_ranges_are_those_of_the_means():
     means, _ = posteriors(101, 2)
-    found = ranges(means, coverage=0.9)
+    found = latent_ranges(means, coverage=0.9)
     ordered = np.sort(means, 0)
     np.testing.assert_array_equal(found, np.stack([ordered[5], ordered[95]], -1))  # 5 percent of 101: the sixth
-    np.testing.assert_allclose(ranges(means, np.zeros_like(means), coverage=0.9), found, atol=1e-12)
+    np.testing.assert_allclose(latent_ranges(means, np.zeros_like(means), coverage=0.9), found, atol=1e-12)
 
 
 def test_points_and_normals_may_be_mixed():
     # Half of the mass is a point at 0, and a quarter lies on each of its sides.
     means, variances = np.array([[0.0], [0.0]]), np.array([[0.0], [1.0]])
-    np.testing.assert_allclose(ranges(means, variances, coverage=0.4), [[0.0, 0.0]], atol=1e-12)
-    outer = ranges(means, variances, coverage=0.9)[0]
+    np.testing.assert_allclose(latent_ranges(means, variances, coverage=0.4), [[0.0, 0.0]], atol=1e-12)
+    outer = latent_ranges(means, variances, coverage=0.9)[0]
     np.testing.assert_allclose(outer, [stats.norm.ppf(0.1), stats.norm.ppf(0.9)], atol=1e-9)
 
 
 def test_a_dead_latent_has_the_range_of_the_prior():
-    dead = ranges(np.zeros((100, 1)), np.ones((100, 1)))
+    dead = latent_ranges(np.zeros((100, 1)), np.ones((100, 1)))
     np.testing.assert_allclose(dead, [stats.norm.ppf([0.025, 0.975])], atol=1e-9)
 
 
@@ -98,7 +106,7 @@ def test_a_dead_latent_has_the_range_of_the_prior():
 )
 def test_ranges_say_what_is_wrong(means, variances, coverage: float, message: str):
     with pytest.raises(uw.UntwineError, match=message):
-        ranges(means, variances, coverage)
+        latent_ranges(means, variances, coverage)
 
 
 def test_usefulness_is_the_mean_kl():
@@ -122,7 +130,7 @@ def test_usefulness_of_means_alone_is_their_variance():
 
 def test_along_changes_one_latent():
     codes = np.random.default_rng(0).normal(size=(2, 3, 4))
-    found = along(codes, 2, -1, 3, steps=5)
+    found = latent_line(codes, 2, -1, 3, steps=5)
     assert found.shape == (2, 3, 5, 4)
     for at in np.ndindex(2, 3):
         for step in range(5):
@@ -132,7 +140,7 @@ def test_along_changes_one_latent():
 
 
 def test_along_takes_a_latent_and_ends_for_each_code():
-    found = along(np.zeros((2, 3)), [0, 2], [0, -1], [1, -2], steps=2)
+    found = latent_line(np.zeros((2, 3)), [0, 2], [0, -1], [1, -2], steps=2)
     assert found.tolist() == [[[0, 0, 0], [1, 0, 0]], [[0, 0, -1], [0, 0, -2]]]
 
 
@@ -150,7 +158,7 @@ def test_along_takes_a_latent_and_ends_for_each_code():
 def test_along_says_what_is_wrong(arguments: dict, message: str):
     right: dict = dict(latent=0, low=0.0, high=1.0)
     with pytest.raises(uw.UntwineError, match=message):
-        along(np.zeros(3), **right | arguments)
+        latent_line(np.zeros(3), **right | arguments)
 
 
 SOME = {"all": None, "shared": np.array([3, 1]), "own": np.array([[3, 1], [0, 2]])}
@@ -168,7 +176,7 @@ def test_grid_against_loops(shape: tuple[int, ...], members: bool, some: str):
     pack = shape[:1] if members else ()
     ends = np.sort(random.normal(size=(*pack, 4, 2)), -1)
     latents = SOME[some]
-    found = grid(codes, ends, steps=5, latents=latents)
+    found = latent_grid(codes, ends, steps=5, latents=latents)
     chosen = np.arange(4) if latents is None else latents
     assert found.shape == (*shape, chosen.shape[-1], 5, 4)
     for at in np.ndindex(*shape):
@@ -183,29 +191,29 @@ def test_grid_against_loops(shape: tuple[int, ...], members: bool, some: str):
 
 def test_grid_says_what_is_wrong():
     with pytest.raises(uw.UntwineError, match=r"ranges have shape \[2, 2\] for codes \[3\]; they must be \[3, 2\]"):
-        grid(np.zeros(3), np.zeros((2, 2)))
+        latent_grid(np.zeros(3), np.zeros((2, 2)))
     with pytest.raises(uw.UntwineError, match="ranges have shape"):
-        grid(np.zeros((4, 3)), np.zeros((5, 3, 2)))
+        latent_grid(np.zeros((4, 3)), np.zeros((5, 3, 2)))
     with pytest.raises(uw.UntwineError, match="ranges have shape"):
-        grid(np.zeros(3), np.zeros((3, 3, 2)))
+        latent_grid(np.zeros(3), np.zeros((3, 3, 2)))
     with pytest.raises(uw.UntwineError, match="latents have shape"):
-        grid(np.zeros(3), np.zeros((3, 2)), latents=[[0], [1]])
+        latent_grid(np.zeros(3), np.zeros((3, 2)), latents=[[0], [1]])
 
 
 def test_a_plane_has_the_first_latent_down_and_the_second_across():
     ends = np.array([[-1, 1], [-2, 2], [-3, 3]])
     code = np.array([7.0, 8.0, 9.0])
-    found = two(code, 2, 0, ends, steps=3)
+    found = latent_plane(code, 2, 0, ends, steps=3)
     assert found.shape == (3, 3, 3)
     for i, down in enumerate((-3, 0, 3)):
         for j, across in enumerate((-1, 0, 1)):
             assert found[i, j].tolist() == [across, 8, down]
-    pack = two(np.stack([code, code]), 2, 0, np.stack([ends, 2 * ends]), steps=3)
+    pack = latent_plane(np.stack([code, code]), 2, 0, np.stack([ends, 2 * ends]), steps=3)
     np.testing.assert_array_equal(pack[0], found)
     assert pack[1, 0, 0].tolist() == [-2, 8, -6]
-    np.testing.assert_array_equal(two(code, np.int64(2), np.int64(0), ends, steps=np.int64(3)), found)
+    np.testing.assert_array_equal(latent_plane(code, np.int64(2), np.int64(0), ends, steps=np.int64(3)), found)
     with pytest.raises(uw.UntwineError, match="two latents, not 1 twice"):
-        two(code, 1, 1, ends)
+        latent_plane(code, 1, 1, ends)
 
 
 def test_sparse_direction_leads_away_from_zero():
@@ -233,9 +241,9 @@ def three_models(z: np.ndarray) -> torch.Tensor:
 @pytest.mark.parametrize("cells", [(1,), (2,), (3,), (3, 1), (2, 5)])  # as many codes as members, as channels, as one
 def test_decoded_keeps_the_order_of_codes(cells: tuple[int, ...]):
     codes = np.random.default_rng(0).normal(size=(*cells, 4))
-    alone, pack = decoded(one_model, codes), decoded(three_models, codes)
+    alone, pack = decode_grid(one_model, codes), decode_grid(three_models, codes)
     assert alone.shape == (*cells, 3, 2, 2) and pack.shape == (3, *cells, 3, 2, 2)
-    own = decoded(three_models, np.stack([codes, codes + 1, codes + 2]), pack=True)
+    own = decode_grid(three_models, np.stack([codes, codes + 1, codes + 2]), pack=True)
     assert own.shape == pack.shape
     for at in np.ndindex(*cells):
         expected = codes[at][:3, None, None] * np.array([[1, 10], [100, 1000]])
@@ -248,9 +256,9 @@ def test_decoded_keeps_the_order_of_codes(cells: tuple[int, ...]):
 
 def test_decoded_says_what_is_wrong():
     with pytest.raises(uw.UntwineError, match=r"decode gave images of shape \[9, 8\] for codes \[5, 2\]"):
-        decoded(lambda z: np.zeros((9, 8)), np.zeros((5, 2)))
+        decode_grid(lambda z: np.zeros((9, 8)), np.zeros((5, 2)))
     with pytest.raises(uw.UntwineError, match=r"they must be \[members, 5, \*shape\]"):
-        decoded(lambda z: np.zeros((5, 8)), np.zeros((3, 5, 2)), pack=True)
+        decode_grid(lambda z: np.zeros((5, 8)), np.zeros((3, 5, 2)), pack=True)
 
 
 def test_traverse_decodes_the_grid():
@@ -270,7 +278,7 @@ def test_traverse_an_ensemble():
     ensemble = uw.fit(run, device="cpu")
     x = data.batch(np.arange(64))
     means, variances = ensemble.encode(x), ensemble.variances(x)
-    ends, (order, _) = ranges(means, variances), usefulness(means, variances)
+    ends, (order, _) = latent_ranges(means, variances), usefulness(means, variances)
     images = traverse(ensemble.decode, means[:, 0], ends, steps=4, latents=order)
     assert images.shape == (2, 3, 4, 1, 16, 16)
     code = means[1, 0].clone()

@@ -243,7 +243,7 @@ def test_names_are_written_as_they_are(tmp_path: Path, capsys: Captured):
 
 
 def test_few_examples_are_not_repeated():
-    from untwine.report.show import _examples
+    from untwine.report.dataset_picture import _examples
 
     data = uw.datasets.images((np.arange(20 * 64) % 251).astype(np.uint8).reshape(20, 8, 8))
     shown = _examples(data, 8, 0)

@@ -14,12 +14,13 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import untwine as uw
-from untwine.analysis.perception import Importance, Row, importance
+from untwine.analysis.importance import Importance, Row
+from untwine.analysis.perception import factor_importance
 from untwine.cli import main
 from untwine.cli import perceive as cli_perceive
 from untwine.errors import UntwineError
 from untwine.model.likelihoods import NAMED
-from untwine.report import perceive, perception
+from untwine.report import perceived_factors, perception
 
 Captured = pytest.CaptureFixture[str]
 
@@ -82,7 +83,7 @@ def test_flags_reach_the_analysis(capsys: Captured):
     ]
     assert main(["perceive", *given, *FEW, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    expected = importance(uw.datasets.three_dots(size=12, positions=5), "bernoulli", pairs=300, seed=3)
+    expected = factor_importance(uw.datasets.three_dots(size=12, positions=5), "bernoulli", pairs=300, seed=3)
     assert {key: found[key] for key in found if key not in ("out", "files")} == json.loads(
         json.dumps(expected.to_json())
     )
@@ -122,7 +123,7 @@ def test_a_run_that_is_stopped_leaves_nothing(stop: Any, monkeypatch: pytest.Mon
     def stopped(*_: Any, **__: Any) -> None:
         raise stop("stopped")
 
-    monkeypatch.setattr("untwine.analysis.perception.importance", stopped)
+    monkeypatch.setattr("untwine.analysis.perception.factor_importance", stopped)
     assert main(["perceive", "pinwheel", *FEW, "--out", "new/below"]) == 1
     assert not Path("new").exists()
     Path("old").mkdir()
@@ -135,7 +136,7 @@ def test_a_folder_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, capsys
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("tempfile.TemporaryFile", read_only)
-    monkeypatch.setattr("untwine.analysis.perception.importance", lambda *_, **__: pytest.fail("it computes"))
+    monkeypatch.setattr("untwine.analysis.perception.factor_importance", lambda *_, **__: pytest.fail("it computes"))
     assert main(["perceive", "pinwheel", "--out", "here"]) == 2
     assert "cannot write into here: Permission denied" in capsys.readouterr().err and not Path("here").exists()
 
@@ -221,14 +222,14 @@ def test_what_cannot_be_written(monkeypatch: pytest.MonkeyPatch):
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("untwine.report.save", full)
+    monkeypatch.setattr("untwine.report.figures.save", full)
     with pytest.raises(UntwineError, match=r"cannot write into here: No space left on device"):
-        perceive.run(uw.datasets.pinwheel(), pairs=100, traversals=1, out="here")
+        perceived_factors.write_perceived_factors(uw.datasets.pinwheel(), pairs=100, traversals=1, out="here")
     assert not Path("here").exists()
     Path("here").mkdir()
     Path("here/importance.json").write_text("of another run")
     with pytest.raises(UntwineError, match=r"cannot write into here"):
-        perceive.run(uw.datasets.pinwheel(), pairs=100, traversals=1, out="here")
+        perceived_factors.write_perceived_factors(uw.datasets.pinwheel(), pairs=100, traversals=1, out="here")
     assert [path.name for path in Path("here").iterdir()] == ["importance.json"]
     assert Path("here/importance.json").read_text() == "of another run"
 
@@ -264,11 +265,11 @@ def test_matrices_have_a_row_for_each_distance():
 def test_curves_that_coincide_are_one():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        figure = perception.cumulative(importance(uw.datasets.xy_squares(), pairs=200))
+        figure = perception.cumulative(factor_importance(uw.datasets.xy_squares(), pairs=200))
     [axes] = figure.axes
     assert [line.get_label() for line in axes.lines] == ["x_R, y_R, x_G\ny_G, x_B, y_B", "random pairs"]
     assert axes.lines[0].get_xdata()[0] == pytest.approx(128 / 12288)  # pyright: ignore
-    figure = perception.cumulative(importance(uw.datasets.pinwheel(), pairs=200, per_element=False), "a title")
+    figure = perception.cumulative(factor_importance(uw.datasets.pinwheel(), pairs=200, per_element=False), "a title")
     [axes] = figure.axes
     assert len(axes.lines) == 4 and axes.get_title() == "a title" and "summed over 2 elements" in axes.get_xlabel()
 
@@ -289,8 +290,8 @@ def test_only_curves_that_coincide_by_their_own_size_are_one():
 def test_pictures_need_no_screen(tmp_path: Path):
     code = f"""
 import sys, numpy as np
-from untwine import report
-report.save(report.matrices({{"x": {{"d": np.eye(3)}}}}), {str(tmp_path / "picture.png")!r})
+from untwine.report import figures
+figures.save(figures.matrices({{"x": {{"d": np.eye(3)}}}}), {str(tmp_path / "picture.png")!r})
 assert "matplotlib.pyplot" not in sys.modules
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)

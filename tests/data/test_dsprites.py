@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import untwine.data.families.dsprites as module
-from untwine.analysis.perception import importance
+from untwine.analysis.perception import factor_importance
 from untwine.data.families import sprites
 from untwine.data.families.dsprites import dsprites
 from untwine.data.specs import build, complete
@@ -330,7 +330,7 @@ def drawn():
 
 def test_perceived_distances_are_those_of_the_paper(centred):
     whole = exact(centred)
-    found = importance(drawn(), pairs=6000, seed=23)
+    found = factor_importance(drawn(), pairs=6000, seed=23)
     rows = {row.name: row for row in (found.random, *found.factors)}
     assert set(rows) == set(whole) == set(DISTANCES)
     for name, (mean, std) in DISTANCES.items():

@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 import pytest
 
-from untwine.analysis import importance
+from untwine.analysis import factor_importance
 from untwine.data.families import room, shapes3d
 from untwine.data.families.room import MATERIALS, SCENE, SHAPES, View, camera, meet, normals
 from untwine.data.specs import build, public_of
@@ -375,7 +375,7 @@ def check(distances: dict[str, float], random: float, tolerance: float) -> None:
 def test_tables_of_the_drawn_dataset(drawn_data):
     """As michlo2023 measures, on states that the fit of the scene did not see."""
     data = shapes3d.shapes3d(rendered=True)
-    found = importance(data, pairs=20_000, seed=2024)
+    found = factor_importance(data, pairs=20_000, seed=2024)
     check({row.name: row.mean for row in found.factors}, found.random.mean, tolerance=0.1)
     assert data.factors is not None
     mean, std = data.standardisation(data.factors.index(data.factors.sample(10_000, seed=2025)))

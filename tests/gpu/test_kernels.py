@@ -13,8 +13,8 @@ from untwine.kernels import cuda_launch as cuda
 from untwine.kernels import operators, reference
 from untwine.kernels import tiling as cuts
 from untwine.kernels.geometry import Geometry
-from untwine.model.convolutions import Stage, fast
-from untwine.model.layers import Conv2d, ConvTranspose2d
+from untwine.kernels.dispatch import Stage, fast
+from untwine.kernels.layers import Conv2d, ConvTranspose2d
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "kernels"))
 from expected import GEOMETRIES, error, followed, geometry, numbers

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from untwine.kernels import operators
+from untwine.kernels.dispatch import Stage, fast, stages
 from untwine.kernels.geometry import Geometry
-from untwine.model.convolutions import Stage, fast, stages
+from untwine.kernels.layers import Conv2d, ConvTranspose2d, Linear
 from untwine.model.jacobian import column_sum, power_sum, unit_tangents
-from untwine.model.layers import Conv2d, ConvTranspose2d, Linear
 from untwine.model.passes import flatten, push, trace
 
 MEMBERS, BATCH, LATENTS = 3, 5, 2

@@ -10,8 +10,8 @@ import pytest
 from scipy import optimize, stats
 
 from untwine.errors import UntwineError
-from untwine.metrics import alignment
-from untwine.metrics.alignment import (
+from untwine.metrics.families import alignment
+from untwine.metrics.families.alignment import (
     active_latents,
     delta_kl,
     dto,

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from untwine.errors import UntwineError
-from untwine.metrics.dci import dci, lasso, weighted_purity
-from untwine.metrics.split import split
-from untwine.metrics.trees import Parts, lightgbm_trees, sklearn_trees
+from untwine.metrics.families.dci import dci, lasso, weighted_purity
+from untwine.metrics.learners.split import split
+from untwine.metrics.learners.trees import Parts, lightgbm_trees, sklearn_trees
 from untwine.streams import np_uniform
 
 VALUES = 4

@@ -18,9 +18,9 @@ from torch import distributions as D
 
 import untwine as uw
 from untwine.errors import UntwineError
-from untwine.metrics import aggregate
-from untwine.metrics.aggregate import check, log_aggregate, log_marginals, mapped, rows
-from untwine.metrics.decomposition import decomposition, estimator_bias
+from untwine.metrics.families import aggregate
+from untwine.metrics.families.aggregate import check, log_aggregate, log_marginals, mapped, rows
+from untwine.metrics.families.decomposition import decomposition, estimator_bias
 from untwine.model.info import Info
 from untwine.model.posteriors import DiagonalQ, FullQ, PointQ, Q
 

@@ -10,8 +10,8 @@ import pytest
 from scipy.special import digamma
 
 from untwine.errors import UntwineError
-from untwine.metrics.infomec import concentration, infomec, linear_cross_entropy, nearest_information
-from untwine.metrics.information import mutual_information
+from untwine.metrics.families.infomec import concentration, infomec, linear_cross_entropy, nearest_information
+from untwine.metrics.families.information import mutual_information
 from untwine.streams import np_uniform
 
 VALUES = 5

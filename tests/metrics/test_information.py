@@ -9,7 +9,7 @@ import pytest
 from sklearn.metrics import mutual_info_score
 
 from untwine.errors import UntwineError
-from untwine.metrics.information import discretised, entropy, labels, mig, modularity, mutual_information
+from untwine.metrics.families.information import discretised, entropy, labels, mig, modularity, mutual_information
 
 
 def sample(n: int = 400, d: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -9,9 +9,10 @@ import untwine.datasets
 from untwine.data.factors import FactorSpace
 from untwine.errors import UntwineError
 from untwine.metrics.designs import Groups, Pairs
-from untwine.metrics.interventions import beta_vae_score, factor_vae_score, grouped, paired
+from untwine.metrics.families.interventions import beta_vae_score, factor_vae_score
+from untwine.metrics.groups import grouped, paired
+from untwine.metrics.learners.split import split
 from untwine.metrics.local import local, sampled
-from untwine.metrics.split import split
 
 RNG = np.random.default_rng(0)
 SPACE = FactorSpace(("x", "y", "z"), (12, 7, 9), ("ordered",) * 3)

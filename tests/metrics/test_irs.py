@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from untwine.errors import UntwineError
-from untwine.metrics.irs import deviation, irs
+from untwine.metrics.families.irs import deviation, irs
 
 RNG = np.random.default_rng(0)
 

@@ -15,8 +15,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from untwine.errors import UntwineError
-from untwine.metrics.prediction import areas, explicitness, gaps, knn_score, nearest, r_squared, sap, vote
-from untwine.metrics.split import split
+from untwine.metrics.families.explicitness import areas, explicitness
+from untwine.metrics.families.knn import knn_score, nearest, vote
+from untwine.metrics.families.sap import gaps, r_squared, sap
+from untwine.metrics.learners.split import split
 
 METRICS = [sap, explicitness, knn_score]
 

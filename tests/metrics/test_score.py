@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from untwine.errors import UntwineError
-from untwine.metrics.information import mig, modularity
+from untwine.metrics.families.information import mig, modularity
 from untwine.metrics.score import Metric, Score, metric, metrics
 
 

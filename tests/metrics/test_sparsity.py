@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from untwine.errors import UntwineError
-from untwine.metrics.sparsity import hoyer
+from untwine.metrics.families.sparsity import hoyer
 
 RNG = np.random.default_rng(0)
 

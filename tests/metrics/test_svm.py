@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from sklearn.svm import LinearSVC
 
 from untwine.errors import UntwineError
-from untwine.metrics.svm import train
+from untwine.metrics.learners.svm import train
 
 
 def sample(seed, n=200, classes=4, spread=0.3):

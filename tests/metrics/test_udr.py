@@ -7,7 +7,7 @@ from sklearn.linear_model import Lasso
 from sklearn.preprocessing import StandardScaler
 
 from untwine.errors import UntwineError
-from untwine.metrics.udr import lasso, udr
+from untwine.metrics.families.udr import lasso, udr
 
 RNG = np.random.default_rng(0)
 GRID = np.indices((5, 4, 6)).reshape(3, -1).T * 1.0

@@ -12,9 +12,10 @@ from torch import nn
 from torch.func import jacrev, vmap
 
 from untwine.errors import UntwineError
+from untwine.kernels.layers import Linear
 from untwine.model import jacobian as J
 from untwine.model.check import check
-from untwine.model.layers import ACTIVATIONS, Linear, rule
+from untwine.model.layers import ACTIVATIONS, rule
 from untwine.model.passes import flatten, is_known, push, trace
 
 

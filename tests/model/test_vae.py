@@ -13,10 +13,10 @@ from torch import nn
 
 import untwine as uw
 from untwine.errors import UntwineError
+from untwine.kernels.layers import Conv2d, ConvTranspose2d, Linear
 from untwine.model import likelihoods, networks, posteriors, priors
 from untwine.model.info import Info
 from untwine.model.initial import initialise
-from untwine.model.layers import Conv2d, ConvTranspose2d, Linear
 from untwine.model.vae import VAE, create
 
 PARTS = likelihoods.bernoulli, posteriors.diagonal_normal, priors.standard_normal

@@ -14,7 +14,7 @@ from torch import distributions as D
 
 import untwine as uw
 from untwine.errors import UntwineError
-from untwine.metrics import alignment
+from untwine.metrics.families import alignment
 from untwine.model.info import Info
 from untwine.model.vae import VAE, create
 from untwine.objective.core import Objective, Penalty, is_leaf

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 import untwine as uw
 from untwine.errors import UntwineError
+from untwine.kernels.layers import Linear
 from untwine.model import jacobian as tangents
 from untwine.model.info import Info
-from untwine.model.layers import Linear
 from untwine.model.networks import Network
 from untwine.model.vae import VAE, create
 from untwine.objective.core import Penalty

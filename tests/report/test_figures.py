@@ -15,7 +15,7 @@ from matplotlib.image import imread
 import untwine as uw
 from untwine.analysis import aggregate, encodings
 from untwine.analysis.alignment import jacobian_columns
-from untwine.report import figures, mosaic
+from untwine.report import charts, figures, mosaic
 
 random = np.random.default_rng(0)
 
@@ -227,7 +227,7 @@ def test_magnitudes_are_bars_for_each_class():
     for axes, row in zip(figure.axes, table, strict=True):
         np.testing.assert_allclose([bar.get_height() for bar in axes.patches], row)
         np.testing.assert_allclose([bar.get_x() + bar.get_width() / 2 for bar in axes.patches], np.arange(20))
-        active = [to_hex(bar.get_facecolor()) == figures.BLUE.lower() for bar in axes.patches]
+        active = [to_hex(bar.get_facecolor()) == charts.BLUE.lower() for bar in axes.patches]
         assert active == (row > 0.5).tolist()
         assert axes.get_ylim() == figure.axes[0].get_ylim()
     plain = figures.magnitudes(table)
@@ -255,7 +255,7 @@ def test_magnitudes_of_what_was_found(absolute: bool):
     assert [axes.get_ylabel() for axes in figure.axes] == ["class 0", "class 1"]
     for axes, row in zip(figure.axes, found.values, strict=True):
         np.testing.assert_allclose([bar.get_height() for bar in axes.patches], row)
-        assert to_hex(axes.patches[0].get_facecolor()) == figures.BLUE.lower()
+        assert to_hex(axes.patches[0].get_facecolor()) == charts.BLUE.lower()
         assert levels(axes) == ([0.5] if absolute else [-0.5, 0.5])
     assert [axes.get_ylabel() for axes in figures.magnitudes(found, ["coat", "dress"]).axes] == ["coat", "dress"]
     assert not levels(figures.magnitudes(found).axes[0])
@@ -266,7 +266,7 @@ def test_magnitudes_of_what_was_found(absolute: bool):
 @pytest.mark.parametrize("common", [False, True])
 def test_density_panels(common: bool):
     means, variances = random.normal(size=(5, 20, 3)), np.full((5, 20, 3), 0.1)
-    found = aggregate.density(means, variances, latents=(2, 0), points=20)
+    found = aggregate.aggregate_density(means, variances, latents=(2, 0), points=20)
     titles = [f"β = {i}" for i in range(5)]
     figure = figures.density(found, means[:, :, [2, 0]], titles=titles, across=3, common=common)
     panels = [axes for axes in figure.axes if axes.get_title()]
@@ -290,20 +290,20 @@ def test_density_panels(common: bool):
 
 
 def test_densities_have_one_scale_of_colours_unless_told():
-    found = aggregate.density(np.zeros((2, 1, 2)), np.array([[[1.0, 1.0]], [[4.0, 4.0]]]), points=20)
+    found = aggregate.aggregate_density(np.zeros((2, 1, 2)), np.array([[[1.0, 1.0]], [[4.0, 4.0]]]), points=20)
     panels = figures.density(found).axes[:2]
     assert [axes.collections[0].get_clim() for axes in panels] == [pytest.approx((0, found.values.max()))] * 2
 
 
 @pytest.mark.parametrize(("height", "tall"), [(1.0, 1.0), (2.0, 2.0), (0.5, 0.5), (4.0, 1.0), (0.1, 1.0)])
 def test_latents_share_a_scale_unless_their_ranges_are_far_apart(height: float, tall: float):
-    found = aggregate.density(np.zeros((1, 2)), np.array([[1.0, height**2]]), points=10)
+    found = aggregate.aggregate_density(np.zeros((1, 2)), np.array([[1.0, height**2]]), points=10)
     axes = figures.density(found).axes[0]
     assert axes.get_box_aspect() == pytest.approx(tall)
 
 
 def test_density_of_one_member():
-    found = aggregate.density(np.zeros((1, 2)), np.ones((1, 2)), points=10)
+    found = aggregate.aggregate_density(np.zeros((1, 2)), np.ones((1, 2)), points=10)
     figure = figures.density(found, samples=np.zeros((3, 2)), title="aggregate posterior")
     assert len(figure.axes) == 2 and figure.axes[1].get_ylabel() == "density"
     with pytest.raises(uw.UntwineError, match=r"samples have shape \[3, 3\]; they must be \[n, 2\] or \[1, n, 2\]"):

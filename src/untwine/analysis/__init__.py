@@ -1,31 +1,42 @@
 """Instruments that explain a model or its data: arrays and functions in, arrays out. `untwine.figures` draws them."""
 
 from untwine.analysis import distances
-from untwine.analysis.aggregate import density
+from untwine.analysis.aggregate import aggregate_density
 from untwine.analysis.alignment import jacobian_columns, polarised_share
-from untwine.analysis.encodings import active_dimensions, magnitude_by_class
+from untwine.analysis.encodings import active_dimensions, latent_ranges, magnitude_by_class, usefulness
+from untwine.analysis.factors import distance_matrices, factor_traversals
 from untwine.analysis.gaussian import gaussianised
-from untwine.analysis.perception import distance_matrices, importance
-from untwine.analysis.traversal import along, decoded, grid, ranges, sparse_direction, traverse, two, usefulness
-from untwine.analysis.walks import factor_traversals
+from untwine.analysis.perception import factor_importance
+from untwine.analysis.traversal import (
+    decode_grid,
+    latent_grid,
+    latent_line,
+    latent_plane,
+    sparse_direction,
+    traverse,
+)
 
 __all__ = [
     "active_dimensions",
-    "along",
-    "decoded",
-    "density",
+    "aggregate_density",
+    "decode_grid",
     "distance_matrices",
     "distances",
+    "factor_importance",
     "factor_traversals",
     "gaussianised",
-    "grid",
-    "importance",
     "jacobian_columns",
+    "latent_grid",
+    "latent_line",
+    "latent_plane",
+    "latent_ranges",
     "magnitude_by_class",
     "polarised_share",
-    "ranges",
     "sparse_direction",
     "traverse",
-    "two",
     "usefulness",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

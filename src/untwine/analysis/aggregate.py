@@ -9,18 +9,18 @@ import numpy as np
 from jaxtyping import Float64
 from numpy.typing import ArrayLike
 
-from untwine.analysis.encodings import Whole, checked, diagonal
+from untwine.analysis.arrays import Integer, diagonal_posteriors, finite_array
 from untwine.errors import UntwineError
 
 Bounds = tuple[tuple[float, float], tuple[float, float]]
 
 _CHUNK = 2**18  # numbers at once: they stay in a cache
-_REACH = 3.0  # standard deviations of every posterior that a picture of the density holds
+_REACH = 3.0  # standard deviations of every posterior that the default bounds hold
 
 
 @dataclass(frozen=True)
 class Density:
-    """The density of two latents in the cells of a grid: `values[..., j, i]` is that in the cell of `(x[i], y[j])`."""
+    """The density of two latents on a grid: `values[..., j, i]` belongs to the cell of `(x[i], y[j])`."""
 
     values: Float64[np.ndarray, "*members y x"]
     x: Float64[np.ndarray, " x"]
@@ -34,29 +34,33 @@ class Density:
         return np.asarray(np.einsum("...yx,y,x->...", self.values, *sides))
 
 
-def density(
+def aggregate_density(
     means: ArrayLike,
     variances: ArrayLike,
-    latents: tuple[Whole, Whole] = (0, 1),
+    latents: tuple[Integer, Integer] = (0, 1),
     bounds: Bounds | None = None,
-    points: Whole = 100,
+    points: Integer = 100,
     grid: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> Density:
     """The aggregate posterior q(z) = 1/n sum_j q(z | x_j) of two latents, on a grid (mathieu2019, Figure 3).
 
-    `variances` are `[n, d]`, zeros among them or not: then each value is the average density over a cell of the
-    grid, and none is lost however narrow the posteriors are (`mass`). Or they are covariances `[n, d, d]`: where the
-    two latents depend on each other, each value is the density at a point, and a warning says if the grid is too
-    coarse for that. All may have members in front, which then share the grid.
+    With variances, each value is the mean density over a cell of the grid, so that no mass is lost however narrow the
+    posteriors are (`mass`). With covariances between the two latents, each value is the density at a point, and a
+    warning says if the grid is too coarse for that. A cell reaches half way to the neighbouring values.
 
-    It has `points` values of each latent within `bounds`, ((low, high), (low, high)), by default three standard
-    deviations of every posterior; or is `grid`, the values of the first latent and those of the second. A cell
-    reaches half way to the values next to its own.
+    Args:
+        means: Posterior means, `[n, d]`, or `[members, n, d]`; members share the grid.
+        variances: In the same shape, 0 or more; or covariances `[n, d, d]`.
+        latents: The two latents.
+        bounds: The range of each latent, ((low, high), (low, high)); None covers three standard deviations of every
+            posterior.
+        points: The number of values of each latent within the bounds.
+        grid: The values of the first latent and those of the second, in place of bounds and points.
 
-    >>> found = density(np.zeros((1, 2)), np.ones((1, 2)), grid=([-0.01, 0.0, 0.01], [1.0, 1.01]))
-    >>> round(float(found.values[0, 1]) * 2 * np.pi, 3)
+    >>> result = aggregate_density(np.zeros((1, 2)), np.ones((1, 2)), grid=([-0.01, 0.0, 0.01], [1.0, 1.01]))
+    >>> round(float(result.values[0, 1]) * 2 * np.pi, 3)
     0.607
-    >>> round(float(density([[0.3, 5.0], [0.4, -2.0]], np.zeros((2, 2))).mass), 9)
+    >>> round(float(aggregate_density([[0.3, 5.0], [0.4, -2.0]], np.zeros((2, 2))).mass), 9)
     1.0
     """
     mean, covariance = _marginals(means, variances, latents)
@@ -65,7 +69,7 @@ def density(
     elif bounds is not None:
         raise UntwineError("a density takes bounds, or the points of a grid, not both")
     else:
-        x, y = checked(grid[0], "the grid's x"), checked(grid[1], "the grid's y")
+        x, y = finite_array(grid[0], "the grid's x"), finite_array(grid[1], "the grid's y")
         for axis in (x, y):
             if axis.ndim > 1 or len(axis) < 2 or not (np.diff(axis) > 0).all():
                 raise UntwineError(
@@ -89,16 +93,16 @@ def density(
 
 
 def _marginals(
-    means: ArrayLike, variances: ArrayLike, latents: tuple[Whole, Whole]
+    means: ArrayLike, variances: ArrayLike, latents: tuple[Integer, Integer]
 ) -> tuple[Float64[np.ndarray, "*members n 2"], Float64[np.ndarray, "*members n 2 2"]]:
     """Means and covariances of two latents."""
-    mean, spread = checked(means, "means", 2), checked(variances, "variances", 2)
+    mean, spread = finite_array(means, "means", 2), finite_array(variances, "variances", 2)
     d = mean.shape[-1]
-    pair = [int(one) for one in latents if isinstance(one, int | np.integer) and 0 <= one < d]
+    pair = [int(latent) for latent in latents if isinstance(latent, int | np.integer) and 0 <= latent < d]
     if len(latents) != 2 or len(set(pair)) != 2:
         raise UntwineError(f"latents are two different numbers from 0 to {d - 1}, not {latents!r}")
     if spread.shape == mean.shape:
-        return mean[..., pair], diagonal(mean, spread)[1][..., pair, None] * np.eye(2)
+        return mean[..., pair], diagonal_posteriors(mean, spread)[1][..., pair, None] * np.eye(2)
     if spread.shape != (*mean.shape, d):
         raise UntwineError(
             f"variances have shape {list(spread.shape)} for means {list(mean.shape)}; they must be the same, "
@@ -119,25 +123,26 @@ def _axes(
     mean: Float64[np.ndarray, "*members n 2"],
     deviation: Float64[np.ndarray, "*members n 2"],
     bounds: Bounds | None,
-    points: Whole,
+    points: Integer,
 ) -> list[Float64[np.ndarray, " points"]]:
+    """The values of both latents on the grid."""
     if isinstance(points, bool) or not isinstance(points, int | np.integer) or points < 2:
         raise UntwineError(f"points must be a whole number, 2 or more, not {points!r}")
     if bounds is None:
         axes = tuple(range(mean.ndim - 1))
         low, high = (mean - _REACH * deviation).min(axes), (mean + _REACH * deviation).max(axes)
-        # A latent that is the same number for all data has no range of its own.
+        # A latent that is the same for all data gets a range around its value.
         aside = np.where(high - low > 1e-9 * np.maximum(np.abs(low), np.abs(high)), 0.0, 0.5)
         sides = np.stack((low - aside, high + aside), -1)
     else:
-        sides = checked(bounds, "bounds")
+        sides = finite_array(bounds, "bounds")
         if sides.shape != (2, 2) or (sides[:, 0] >= sides[:, 1]).any():
             raise UntwineError(f"bounds are ((low, high), (low, high)) of the two latents, not {bounds!r}")
     return [np.linspace(low, high, int(points)) for low, high in sides]
 
 
 def _edges(points: Float64[np.ndarray, " n"]) -> Float64[np.ndarray, " n_plus_1"]:
-    """Where the cells of points end: half way to the next one, and as far outside at both ends."""
+    """The edges of the cells around points: half way to the neighbours, and as far outside at both ends."""
     middle = (points[:-1] + points[1:]) / 2
     return np.concatenate(([2 * points[0] - middle[0]], middle, [2 * points[-1] - middle[-1]]))
 
@@ -167,7 +172,7 @@ def _at_points(
     x: Float64[np.ndarray, " x"],
     y: Float64[np.ndarray, " y"],
 ) -> Float64[np.ndarray, "y x"]:
-    """q(x) q(y | x) for every posterior, and the mean over them."""
+    """The mean over all posteriors of q(x) q(y | x)."""
     variance_x = covariance[:, 0, 0]
     slope = covariance[:, 0, 1] / variance_x
     rest = _determinant(covariance) / variance_x  # the variance of y given x
@@ -182,7 +187,7 @@ def _at_points(
 def _coarseness(
     covariance: Float64[np.ndarray, "*members n 2 2"], x: Float64[np.ndarray, " x"], y: Float64[np.ndarray, " y"]
 ) -> float:
-    """How many standard deviations a step of the grid is, at most: of any posterior, in its narrowest direction."""
+    """The largest step of the grid in standard deviations of a posterior in its narrowest direction."""
     steps = np.array([np.diff(x).max(), np.diff(y).max()])
     return float(1 / np.sqrt(np.linalg.eigvalsh(covariance / np.outer(steps, steps)).min().clip(1e-300)))
 
@@ -192,7 +197,7 @@ def _determinant(covariance: Float64[np.ndarray, "*batch 2 2"]) -> Float64[np.nd
 
 
 def _below(offsets: np.ndarray, deviation: np.ndarray) -> np.ndarray:
-    """The mass of normals up to so far from their means; without deviation, a step."""
+    """The mass of normals up to these offsets from their means; with a deviation of 0, a step."""
     from scipy.special import ndtr
 
     with np.errstate(over="ignore"):  # far away is as good as infinitely far
@@ -201,7 +206,7 @@ def _below(offsets: np.ndarray, deviation: np.ndarray) -> np.ndarray:
 
 
 def _normal(offsets: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    """The density of normals at so far from their means, in the place of the offsets."""
+    """The density of normals at these offsets from their means; it overwrites the offsets."""
     np.square(offsets, out=offsets)
     offsets *= -0.5 / variance
     np.exp(offsets, out=offsets)

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy.typing import ArrayLike
 
-from untwine.analysis.encodings import Whole, checked
+from untwine.analysis.arrays import Integer, finite_array
 from untwine.checks import as_array
 from untwine.errors import UntwineError
 
@@ -19,10 +19,14 @@ def polarised_share(
 ) -> dict[str, float]:
     """The share of training steps after which Delta-KL stays below the threshold until the end, for each member.
 
-    rolinek2019's Table 1. `history` is `ensemble.history` of a run with `watch=("delta_kl",)` and, as in the paper,
-    `log_every=500`. Time counts from the last logged step that is not below, or from the start if there is none: so
-    it may be long by up to `log_every` steps. A value that is not finite is not below. Members that diverged are left
-    out. Logged values are those of a batch; the paper's are of the whole data.
+    This is rolinek2019's Table 1. The share counts from the last logged step that is not below the threshold, or from
+    the start if there is none, so it may be too large by up to `log_every` steps. A value that is not finite is not
+    below. Members that diverged are left out. Logged values are those of a batch; the paper's are of all data.
+
+    Args:
+        history: `ensemble.history` of a run with `watch=("delta_kl",)` and, as in the paper, `log_every=500`.
+        threshold: The bound on the term.
+        term: The logged term.
 
     >>> logged = {500: 0.9, 1000: 0.02, 1500: 0.01}
     >>> history = [{"step": step, "members": {"seed-0": {"delta_kl": value}}} for step, value in logged.items()]
@@ -47,6 +51,7 @@ def polarised_share(
 
 
 def _share_below(logged: list[tuple[int, float | None]], threshold: float) -> float:
+    """The share of steps after the last one whose value is not below the threshold."""
     above = [step for step, value in logged if value is None or not value < threshold]
     if not above:
         return 1.0
@@ -55,7 +60,7 @@ def _share_below(logged: list[tuple[int, float | None]], threshold: float) -> fl
 
 
 class Columns(NamedTuple):
-    """Columns of Jacobians, the largest first; `order` has the latents that they belong to, `norms` their sizes."""
+    """Columns of Jacobians, the largest first: `order` has their latents, `norms` their norms."""
 
     columns: np.ndarray
     order: Int64[np.ndarray, "*batch count"]
@@ -64,19 +69,17 @@ class Columns(NamedTuple):
 
 def jacobian_columns(
     jacobians: ArrayLike,
-    count: Whole | None = None,
+    count: Integer | None = None,
     p: float | np.integer | np.floating = 2,
-    dimensions: Whole = 3,
+    dimensions: Integer = 3,
 ) -> Columns:
     """The columns of the decoder's Jacobian as images, sorted by their norm (rhodes2021, Figures 1 to 3).
 
-    Of one image or of several, each sorted by itself: `[..., latent, *output]`, as `ensemble.jacobian` gives them.
-
     Args:
-        jacobians: An array or a tensor, of finite numbers.
-        count: How many of the largest; all of them if None.
-        p: The norm, summed over the whole output: 2 as in the paper, 1, or infinity (np.inf).
-        dimensions: How many dimensions an output has: 3 for images, 1 for vectors.
+        jacobians: `[..., latent, *output]`, as `ensemble.jacobian` returns; each Jacobian is sorted by itself.
+        count: The number of columns to return; None returns every column.
+        p: The norm over all elements of the output: 2 as in the paper, 1, or infinity (np.inf).
+        dimensions: The number of dimensions of an output: 3 for images, 1 for vectors.
 
     >>> columns, order, norms = jacobian_columns(np.array([[1.0, 0.0], [3.0, 4.0], [0.0, 2.0]]), 2, dimensions=1)
     >>> columns.tolist(), order.tolist(), norms.tolist()
@@ -98,7 +101,7 @@ def jacobian_columns(
         raise UntwineError(f"count is how many columns, from 1 to {latents} (the latents), not {count!r}")
     if isinstance(p, bool) or not isinstance(p, int | float | np.integer | np.floating) or not p >= 1:
         raise UntwineError(f"p is the power of a norm, 1 or more, or np.inf, not {p!r}")
-    flat = checked(array, "jacobians").reshape(*array.shape[: axis + 1], -1)
+    flat = finite_array(array, "jacobians").reshape(*array.shape[: axis + 1], -1)
     norms = np.linalg.norm(flat, ord=float(p), axis=-1)
     order = np.argsort(-norms, axis=-1, kind="stable")[..., :count]
     chosen = order.reshape(*order.shape, *(1,) * int(dimensions))

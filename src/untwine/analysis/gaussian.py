@@ -1,4 +1,4 @@
-"""Codes on the scale of a normal, whatever prior they were trained under."""
+"""Codes mapped to the scale of a standard normal, for any prior of independent latents."""
 
 from __future__ import annotations
 
@@ -14,9 +14,13 @@ if TYPE_CHECKING:
 
 
 def gaussianised(codes: Float[np.ndarray, "n d"], prior: Distribution) -> Float[np.ndarray, "n d"]:
-    """Each code through its prior's distribution function, and back through that of a standard normal.
+    """Codes after the prior's distribution function and the inverse of a standard normal's.
 
-    mathieu2019 scores models with a Student-t prior on such codes: its heavy tails would distort variances.
+    mathieu2019 scores models with a Student-t prior on such codes, because its heavy tails would distort variances.
+
+    Args:
+        codes: Codes of a model.
+        prior: The prior of that model.
 
     >>> import torch
     >>> from torch import distributions as D
@@ -34,7 +38,7 @@ def gaussianised(codes: Float[np.ndarray, "n d"], prior: Distribution) -> Float[
     z = torch.from_numpy(np.asarray(codes, np.float64))
     if isinstance(base, D.Normal):
         return ((z - base.loc) / base.scale).numpy()
-    if isinstance(base, D.StudentT | D.Laplace):  # symmetric: the lower tail of -|z| keeps its digits
+    if isinstance(base, D.StudentT | D.Laplace):  # they are symmetric, and the lower tail at -|z| keeps its digits
         standard = ((z - base.loc) / base.scale).numpy()
         if isinstance(base, D.Laplace):
             return -np.sign(standard) * special.ndtri_exp(np.log(0.5) - np.abs(standard))
@@ -44,7 +48,7 @@ def gaussianised(codes: Float[np.ndarray, "n d"], prior: Distribution) -> Float[
         below = base.cdf(z).numpy()
     except NotImplementedError:
         raise UntwineError(f"the distribution function of {base!r} is not known") from None
-    # Beyond some eight standard deviations the function is 1 to the last digit.
+    # Beyond about eight standard deviations the function rounds to 1.
     tiny = np.finfo(np.float64).eps / 2
     return special.ndtri(np.clip(below, tiny, 1 - tiny))
 

@@ -1,4 +1,4 @@
-"""The distance between images as a loss perceives it (michlo2023, Eq. 7): of all pairs at once, or pair by pair."""
+"""Perceived distance: the distance between images that a loss sees (michlo2023, Eq. 7)."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from untwine.model.likelihoods import (
 CHUNK = 2**20  # elements of images at once: they stay in a cache
 _SLACK = 1e-3  # by which a reconstruction may miss the range of a likelihood's data
 
-# The loss of others as the reconstructions of given images.
+# Maps reconstructions to their losses for fixed images.
 OfMeans = Callable[[Any], np.ndarray]
 
 
 class Perceived:
-    """What `perceived` makes."""
+    """A perceived distance; `perceived` makes one."""
 
     def __init__(self, likelihood: Likelihood, per_element: bool, excess: bool, pixels: bool = True) -> None:
         self.likelihood, self.per_element, self.excess = likelihood, per_element, excess
-        self._in_range = not pixels  # whether to be quiet about images beyond [0, 1]: the warning is said once
+        self._in_range = not pixels  # True silences the warning about images beyond [0, 1], which is given once
         self._built: dict[tuple[Any, ...], LikelihoodModule] = {}
 
     def matrix(
@@ -47,25 +47,25 @@ class Perceived:
         return self.between(images)
 
     def between(self, images: Shaped[np.ndarray, "m ..."] | Tensor) -> Float64[np.ndarray, "m m"]:
-        """All distances of images, arrays or tensors; u by row, and v as its reconstruction."""
+        """All distances d(u, v) of images, arrays or tensors: u is the row, v its reconstruction."""
         x = self._floats(images)
         with torch.no_grad():
-            found = all_pairs(self.likelihood, self._module(x), x, self.excess)
-        return found.cpu().numpy() / self._unit(x)
+            losses = all_pairs(self.likelihood, self._module(x), x, self.excess)
+        return losses.cpu().numpy() / self._unit(x)
 
     def pairs(
         self, a: Shaped[np.ndarray, "n ..."] | Tensor, b: Shaped[np.ndarray, "n ..."] | Tensor
     ) -> Float64[np.ndarray, " n"]:
-        """The distances of images a and their reconstructions b, one by one."""
+        """The distances of images a from their reconstructions b, pair by pair."""
         if a.shape != b.shape:
             raise UntwineError(f"images {list(a.shape)} and {list(b.shape)} do not make pairs: their shapes differ")
         size = max(1, CHUNK // max(1, math.prod(a.shape[1:])))
         parts = [slice(start, start + size) for start in range(0, len(a), size)]
-        found = [self.of(a[part])(b[part]) for part in parts]
-        return np.concatenate(found) if found else np.empty(0)
+        distances = [self.of(a[part])(b[part]) for part in parts]
+        return np.concatenate(distances) if distances else np.empty(0)
 
     def of(self, images: Shaped[np.ndarray, "n ..."] | Tensor) -> OfMeans:
-        """The function of reconstructions, for those who compare the same images with several of them."""
+        """A function from reconstructions of these images to distances, to compare the same images several times."""
         x = self._floats(images)
         with torch.no_grad():
             loss = of_images(self.likelihood, self._module(x), x, self.excess)
@@ -86,7 +86,7 @@ class Perceived:
         return self._built[key]
 
     def _floats(self, images: Shaped[np.ndarray, "..."] | Tensor) -> Float[Tensor, "..."]:
-        """Images as float32, those of uint8 in [0, 1], others only if the likelihood can compare them."""
+        """Images as float32 (uint8 scaled to [0, 1]), refused if the likelihood cannot compare them."""
         x = images if isinstance(images, Tensor) else torch.from_numpy(np.ascontiguousarray(images))
         if x.dtype == torch.uint8:
             return x.float().div_(255.0)
@@ -113,16 +113,16 @@ class Perceived:
 
 
 def perceived(likelihood: Any = "squared_error", per_element: bool = False, excess: bool = True) -> Perceived:
-    """What a loss sees between images, L(x_a, x_b) - L(x_a, x_a) (michlo2023, Eq. 7): d(u, v) takes v for u.
+    """The perceived distance L(x_a, x_b) - L(x_a, x_a), with x_b as the reconstruction of x_a (michlo2023, Eq. 7).
 
-    Nats, summed over an image's elements, of pixels in [0, 1]. The loss that an image has from itself is left out:
-    squared error has none, but cross-entropy of grey pixels and densities have. A learned scale counts as it is at
-    the start.
+    It is in nats, summed over the elements of an image with pixels in [0, 1]. The loss L(x_a, x_a) of a perfect
+    reconstruction is subtracted: it is 0 for squared error, but not for densities or the cross-entropy of grey pixels.
+    A learned scale has its initial value.
 
     Args:
-        likelihood: By name or as a part; `overlap(squared-error)` is the paper's cure for squares that never meet.
-        per_element: The mean over elements instead, as in Table A1.
-        excess: False for the loss L(x_a, x_b) itself, of which an image may have some (or a negative one) from itself.
+        likelihood: The loss, by name or as a part; the paper uses `overlap(squared-error)` where objects never overlap.
+        per_element: Whether to take the mean over elements, as in Table A1, in place of the sum.
+        excess: False returns the loss L(x_a, x_b) itself.
 
     >>> import untwine.datasets
     >>> squares = untwine.datasets.xy_squares()
@@ -134,8 +134,8 @@ def perceived(likelihood: Any = "squared_error", per_element: bool = False, exce
 
 
 def of_one_model(likelihood: Any) -> Likelihood:
-    """A likelihood by name or as a part, whose numbers are not one for each member."""
-    made = inner = named(likelihood)
+    """A likelihood by name or as a part; one with numbers by member is refused."""
+    part = inner = named(likelihood)
     numbers = []
     while isinstance(inner, Overlap):
         numbers.append(inner.weight)
@@ -143,7 +143,7 @@ def of_one_model(likelihood: Any) -> Likelihood:
     for value in (*numbers, getattr(inner, "scale", 1.0)):
         if not isinstance(value, int | float):
             raise UntwineError(f"a distance needs one number, not one for each member: {value!r}")
-    return made
+    return part
 
 
 # --- sums -----------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def of_one_model(likelihood: Any) -> Likelihood:
 def of_images(
     likelihood: Likelihood, module: Any, x: Float[Tensor, "n ..."], excess: bool
 ) -> Callable[[Tensor], Tensor]:
-    """The function mean -> L(x, mean), or its excess over L(x, x), with what depends on x alone computed once."""
+    """The function mean -> L(x, mean), or its excess over L(x, x). Terms that depend on x alone are computed once."""
     if type(likelihood) is Overlap:
         inner, blur, weight = likelihood.likelihood, module.blur, module.weight.double()
         sharp = of_images(inner, module.inner, x, excess)
@@ -161,7 +161,7 @@ def of_images(
     if (location := _location(likelihood, module, x[0].numel())) is not None:
         power, factor, constant = location
         constant = 0.0 if excess else constant
-        # One pass over the memory for the differences and their powers: it is what takes the time.
+        # One pass over memory computes differences and powers: memory traffic takes the time.
         loss = F.mse_loss if power == 2 else F.l1_loss
         return lambda mean: factor * loss(mean, x, reduction="none").flatten(1).sum(1).double() + constant
     if type(likelihood) is Bernoulli:
@@ -173,14 +173,14 @@ def of_images(
 
         if not excess:
             return lambda mean: -log(mean).flatten(1).sum(1).double()
-        own = log(x)  # by element: what is the same in both images counts 0 to the last bit
-        return lambda mean: (own - log(mean)).flatten(1).sum(1).double().clamp_min(0.0)
+        perfect = log(x)  # subtracted by element, so that equal pixels count exactly 0
+        return lambda mean: (perfect - log(mean)).flatten(1).sum(1).double().clamp_min(0.0)
     itself = module.loss_of_mean(x, x).double() if excess else 0.0
     return lambda mean: module.loss_of_mean(mean, x).double() - itself
 
 
 def all_pairs(likelihood: Likelihood, module: Any, x: Float[Tensor, "m ..."], excess: bool) -> Float[Tensor, "m m"]:
-    """L(x_u, x_v), or its excess, for all u and v. Sums of our own likelihoods are matrix products, or nearly so."""
+    """L(x_u, x_v), or its excess, for all u and v; built-in likelihoods use matrix products where they can."""
     flat = x.flatten(1)
     m, elements = flat.shape
     if type(likelihood) is Overlap:
@@ -190,23 +190,23 @@ def all_pairs(likelihood: Likelihood, module: Any, x: Float[Tensor, "m ..."], ex
     if (location := _location(likelihood, module, elements)) is not None:
         power, factor, constant = location
         wide = flat.double()
-        found = factor * (_squares(wide) if power == 2 else torch.cdist(wide, wide, p=1.0))
-        return found if excess else found + constant
+        losses = factor * (_squares(wide) if power == 2 else torch.cdist(wide, wide, p=1.0))
+        return losses if excess else losses + constant
     if type(likelihood) is Bernoulli:
         mean = flat.clamp(1e-6, 1 - 1e-6).double()  # clamped in float32, as the likelihood does
-        found = -(flat.double() @ mean.log().T + (1 - flat.double()) @ (-mean).log1p().T)
-        return (found - found.diagonal()[:, None]).clamp_min(0.0) if excess else found
+        losses = -(flat.double() @ mean.log().T + (1 - flat.double()) @ (-mean).log1p().T)
+        return (losses - losses.diagonal()[:, None]).clamp_min(0.0) if excess else losses
     parts = []
-    for some in x.split(max(1, CHUNK // (elements * m))):
-        seen = some[:, None].expand(len(some), *x.shape).flatten(0, 1)
-        means = x[None].expand(len(some), *x.shape).flatten(0, 1)
-        parts.append(module.loss_of_mean(means, seen).reshape(len(some), m).double())
-    found = torch.cat(parts)
-    return found - found.diagonal()[:, None] if excess else found
+    for images in x.split(max(1, CHUNK // (elements * m))):
+        seen = images[:, None].expand(len(images), *x.shape).flatten(0, 1)
+        means = x[None].expand(len(images), *x.shape).flatten(0, 1)
+        parts.append(module.loss_of_mean(means, seen).reshape(len(images), m).double())
+    losses = torch.cat(parts)
+    return losses - losses.diagonal()[:, None] if excess else losses
 
 
 def _location(likelihood: Likelihood, module: Any, elements: int) -> tuple[int, float, float] | None:
-    """A likelihood as factor * sum |x - mean|^power + constant, if it is one of these: (power, factor, constant)."""
+    """(power, factor, constant) of a likelihood that is factor * sum |x - mean|^power + constant; None for others."""
     if type(likelihood) is SquaredError:
         return 2, 1.0, 0.0
     if type(likelihood) is Gaussian:
@@ -219,7 +219,7 @@ def _location(likelihood: Likelihood, module: Any, elements: int) -> tuple[int, 
 
 
 def _squares(flat: Float[Tensor, "m elements"]) -> Float[Tensor, "m m"]:
-    """|x_u - x_v|^2 as |x_u|^2 + |x_v|^2 - 2 x_u x_v: in float64 what cancels does not matter."""
+    """|x_u - x_v|^2 as |x_u|^2 + |x_v|^2 - 2 x_u x_v: float64 leaves enough digits after the cancellation."""
     products = flat @ flat.T
     products = (products + products.T) / 2  # symmetric to the last bit
     norms = products.diagonal()

@@ -1,4 +1,4 @@
-"""Which states a perceived distance is measured on: pairs and traversals, of all states or of those that were seen."""
+"""The states on which perceived distances are measured: pairs and traversals of all states, or of the examples."""
 
 from __future__ import annotations
 
@@ -16,34 +16,36 @@ from untwine.errors import UntwineError
 from untwine.streams import np_uniform
 
 T = TypeVar("T")
-# Two lists of states, pair by pair. What stands for a state (its factors, an example's number) is up to the source.
+# The first and the second states of pairs. A source decides what a state is: a row of factors, or an example's index.
 Pairs = tuple[np.ndarray, np.ndarray]
-# Wraps what is gone through, with what that is and how long it is: a progress bar.
+# A progress bar: wraps an iterable, given the name of its items and their number.
 Track = Callable[[Iterable[Any], str, int], Iterable[Any]]
 
 
 class States(ABC):
-    """A source of images of states."""
+    """A source of states and of their images."""
 
     dataset: Dataset
 
     @abstractmethod
     def pairs(self, factor: int | None, count: int, seed: int) -> Pairs | None:
-        """States a != b that differ in this factor only, or in any (None); None where there are no such pairs."""
+        """Pairs of states that differ in this factor only, or in any (None); None where there are no such pairs."""
 
     @abstractmethod
     def traversal(self, factor: int, values: Int64[np.ndarray, " f"], number: int, seed: int) -> np.ndarray | None:
-        """The states of a random traversal (michlo2023, Eq. 9) at these values, or those of them that there are."""
+        """The states of a random traversal (michlo2023, Eq. 9) at these values, as far as they exist."""
 
     @abstractmethod
-    def factors(self, states: np.ndarray) -> Int64[np.ndarray, "n k"]: ...
+    def factors(self, states: np.ndarray) -> Int64[np.ndarray, "n k"]:
+        """The factors of the states."""
 
     @abstractmethod
-    def images(self, states: np.ndarray) -> Shaped[np.ndarray, "n ..."]: ...
+    def images(self, states: np.ndarray) -> Shaped[np.ndarray, "n ..."]:
+        """The images of the states."""
 
 
 def states_of(dataset: Dataset) -> States:
-    """All states of the factors; where some have no image, or several, or there are no factors, the examples."""
+    """All states of the factors if each has exactly one image, else the examples."""
     return Grid(dataset) if dataset.complete else Examples(dataset)
 
 
@@ -51,7 +53,7 @@ def states_of(dataset: Dataset) -> States:
 
 
 class Grid(States):
-    """States are rows of factors. Pairs of all factors share their first states, so that these are drawn once.
+    """States are rows of factors. Pairs of all factors share their first states, whose images are drawn only once.
 
     >>> import untwine.datasets
     >>> a, b = Grid(untwine.datasets.xy_squares()).pairs(1, 1000, seed=0)
@@ -80,7 +82,7 @@ class Grid(States):
         return first, second
 
     def _others(self, first: Int64[np.ndarray, "n k"], seed: int) -> Int64[np.ndarray, "n k"]:
-        """Uniform over all states but the first: drawn again while it is the same."""
+        """Second states, uniform over all states but the first: equal ones are drawn again."""
         second = self.space.sample(len(first), seed, step=1)
         step = 2
         while len(same := np.flatnonzero((first == second).all(1))):
@@ -100,13 +102,13 @@ class Grid(States):
         return self.dataset.observe(states)
 
 
-# --- some have none, or several, or nobody knows their factors ------------------------------------------
+# --- only the examples have images ----------------------------------------------------------------------
 
 
 class Examples(States):
-    """States are numbers of training examples. Without factors, any two examples differ.
+    """States are indices of training examples. Without factors, any two examples differ.
 
-    The first of a pair is uniform over the examples that have a partner, the second over its partners. Where a
+    The first state of a pair is uniform over the examples that have a partner, the second over its partners. Where a
     state has several examples, a traversal takes one at random.
 
     >>> import untwine.datasets
@@ -117,24 +119,26 @@ class Examples(States):
     """
 
     def __init__(self, dataset: Dataset) -> None:
-        self.dataset, self.space = dataset, dataset.factors
+        self.dataset = dataset
+        self.space = dataset.factors
         numbers = np.arange(len(dataset))
         self._table = numbers[:, None] if dataset.factors is None else dataset.factors_of(numbers)
         self._sorted: dict[int | None, Sorted] = {}
 
     def _groups(self, factor: int | None) -> Sorted:
-        """Examples that agree in all factors but one, by the value of that one; or all, by their state."""
+        """Groups of examples that agree in all factors but this one, sorted by its value; None groups all by state."""
         if factor not in self._sorted:
             if factor is None:
-                group, own = np.zeros(len(self._table), np.int64), self._keys(self._table)
+                group, value = np.zeros(len(self._table), np.int64), self._keys(self._table)
             else:
                 others = self._table.copy()
                 others[:, factor] = 0
-                group, own = self._keys(others), self._table[:, factor]
-            self._sorted[factor] = Sorted.of(group, own)
+                group, value = self._keys(others), self._table[:, factor]
+            self._sorted[factor] = Sorted.of(group, value)
         return self._sorted[factor]
 
     def _keys(self, rows: Int64[np.ndarray, "n k"]) -> Int64[np.ndarray, " n"]:
+        """A number for each row, equal for equal rows."""
         if self.space is None:
             return rows[:, 0]
         if self.space.states <= np.iinfo(np.int64).max:
@@ -148,7 +152,7 @@ class Examples(States):
         uniforms = np_uniform(seed, f"perceived examples {factor}", (count, 2))
         first = groups.paired[(uniforms[:, 0] * len(groups.paired)).astype(np.int64)]
         second = groups.start[first] + (uniforms[:, 1] * groups.partners[first]).astype(np.int64)
-        # Partners lie before and after the run of examples with the first one's own value.
+        # Partners lie before and after the run of examples that share the value of the first state.
         second += np.where(second >= groups.run[first], groups.size[first] - groups.partners[first], 0)
         return groups.order[first], groups.order[second]
 
@@ -160,10 +164,10 @@ class Examples(States):
             int(np_uniform(seed, f"perceived traversal {factor}", 1, number)[0] * len(groups.paired))
         ]
         start = groups.start[through]
-        found = groups.order[start : start + groups.size[through]]
-        found = found[np.argsort(np_uniform(seed, f"perceived among equals {factor}", len(found), number))]
-        seen, first = np.unique(self._table[found, factor], return_index=True)
-        return found[first[np.isin(seen, values)]]
+        group = groups.order[start : start + groups.size[through]]
+        group = group[np.argsort(np_uniform(seed, f"perceived among equals {factor}", len(group), number))]
+        seen, first = np.unique(self._table[group, factor], return_index=True)
+        return group[first[np.isin(seen, values)]]
 
     def factors(self, states: np.ndarray) -> Int64[np.ndarray, "n k"]:
         return self._table[states]
@@ -174,32 +178,32 @@ class Examples(States):
 
 @dataclass(frozen=True)
 class Sorted:
-    """Things in groups, and in runs of equal values within them, by their place in that order."""
+    """Examples sorted by group, and by value within a group. All fields but `order` go by place in that order."""
 
     order: Int64[np.ndarray, " n"]
-    start: Int64[np.ndarray, " n"]  # where the group of each begins
-    size: Int64[np.ndarray, " n"]  # of its group
-    run: Int64[np.ndarray, " n"]  # where its run begins
-    partners: Int64[np.ndarray, " n"]  # how many of its group have another value
-    paired: Int64[np.ndarray, " some"]  # the places of those that have partners
+    start: Int64[np.ndarray, " n"]  # the place where its group begins
+    size: Int64[np.ndarray, " n"]  # the size of its group
+    run: Int64[np.ndarray, " n"]  # the place where its run of equal values begins
+    partners: Int64[np.ndarray, " n"]  # the number of examples in its group with another value
+    paired: Int64[np.ndarray, " some"]  # the places of examples that have partners
 
     @staticmethod
-    def of(group: Int64[np.ndarray, " n"], own: Int64[np.ndarray, " n"]) -> Sorted:
+    def of(group: Int64[np.ndarray, " n"], value: Int64[np.ndarray, " n"]) -> Sorted:
         """Sort by group and value.
 
         >>> Sorted.of(np.array([1, 0, 1]), np.array([5, 5, 6])).paired.tolist()
         [1, 2]
         """
-        order = np.lexsort((own, group))
-        group, own = group[order], own[order]
+        order = np.lexsort((value, group))
+        group, value = group[order], value[order]
         new_group = np.append(True, group[1:] != group[:-1])
         start, size = _spans(new_group)
-        run, length = _spans(new_group | np.append(True, own[1:] != own[:-1]))
+        run, length = _spans(new_group | np.append(True, value[1:] != value[:-1]))
         return Sorted(order, start, size, run, size - length, np.flatnonzero(size > length))
 
 
 def _spans(new: Shaped[np.ndarray, " n"]) -> tuple[Int64[np.ndarray, " n"], Int64[np.ndarray, " n"]]:
-    """The start and the length of the span in which each lies, from where spans begin."""
+    """The start and the length of the span of each place; `new` is True where a span begins."""
     starts = np.flatnonzero(new)
     lengths = np.diff(np.append(starts, len(new)))
     return np.repeat(starts, lengths), np.repeat(lengths, lengths)
@@ -209,16 +213,19 @@ def _spans(new: Shaped[np.ndarray, " n"]) -> tuple[Int64[np.ndarray, " n"], Int6
 
 
 def check_dataset(dataset: Any) -> Dataset:
+    """The dataset; anything else is refused."""
     if not isinstance(dataset, Dataset):
         raise UntwineError(f"a {type(dataset).__name__} is no dataset; untwine.datasets.images makes one of pictures")
     return dataset
 
 
 def tracked(progress: Track | None, items: Any, what: str) -> Iterable[Any]:
+    """The items, behind a progress bar if there is one."""
     return items if progress is None else progress(items, what, len(items))
 
 
 def no_pairs(dataset: Dataset) -> str:
+    """The error message for a dataset without pairs along any factor."""
     return (
         f"no two of the {len(dataset):,} examples of {dataset!r} differ in one factor only, and not every state has an "
         "image: distances along a factor need such pairs"

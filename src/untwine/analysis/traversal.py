@@ -1,7 +1,7 @@
 """Traversals: how images change along a latent, over the range in which the data's codes lie.
 
-Codes are `[*batch, d]`: one code `[d]`, one for each member `[members, d]`, or several for each member. What is
-known of each latent, such as its range, is `[d, ...]`, or `[members, d, ...]` where members differ.
+Codes are `[*batch, d]`: one code `[d]`, one for each member `[members, d]`, or several for each member. Ranges of the
+latents are `[d, 2]`, or `[members, d, 2]` where members differ.
 """
 
 from __future__ import annotations
@@ -14,122 +14,40 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy.typing import ArrayLike
 
-from untwine.analysis.encodings import Whole, checked, diagonal
+from untwine.analysis.arrays import Integer, finite_array
 from untwine.checks import as_array
 from untwine.errors import UntwineError
 
-# Codes `[n, d]`, or `[members, n, d]` of several models, to images `[n, *shape]` or `[members, n, *shape]`.
+# Maps codes `[n, d]` or `[members, n, d]` to images `[n, *shape]` or `[members, n, *shape]`.
 Decode = Callable[[np.ndarray], Any]
 
-_CHUNK = 2**16  # numbers at once: they stay in a cache
-_HALVINGS = 52  # of a bracket, after which it is as narrow as float64 can tell
 
-
-def ranges(
-    means: ArrayLike, variances: ArrayLike | None = None, coverage: float = 0.95
-) -> Float64[np.ndarray, "*members d 2"]:
-    """The lowest and the highest value of each latent that the aggregate posterior takes, but for its tails.
-
-    q(z_k) = 1/n sum_j N(z_k; mean_jk, variance_jk) has the mass `coverage` between them, and as much below as
-    above: exact quantiles of that mixture, each the smallest value up to which the mass is reached. Without
-    variances, those of the means.
-
-    >>> ranges(np.zeros((3, 1)), np.full((3, 1), 4.0)).round(2).tolist()
-    [[-3.92, 3.92]]
-    >>> ranges(np.arange(100.0)[:, None], coverage=0.9).tolist()
-    [[4.0, 94.0]]
-    """
-    if not 0 < coverage < 1:
-        raise UntwineError(f"coverage must lie between 0 and 1, as 0.95 does, not {coverage!r}")
-    tails = (1 - coverage) / 2, (1 + coverage) / 2
-    if variances is None:
-        found = np.quantile(checked(means, "means", 2), tails, axis=-2, method="inverted_cdf")
-    else:
-        found = np.stack([_quantile(*diagonal(means, variances), tail) for tail in tails])
-    return np.moveaxis(found, 0, -1)
-
-
-def _quantile(
-    means: Float64[np.ndarray, "*members n d"], variances: Float64[np.ndarray, "*members n d"], mass: float
-) -> Float64[np.ndarray, "*members d"]:
-    """The quantile of a mixture of normals for each latent, by bisection."""
-    from scipy.special import ndtri
-
-    deviations = np.sqrt(variances)
-    # Of all the mixture's parts, one reaches the mass first and one last: the mixture does so between them.
-    each = means + deviations * ndtri(mass)
-    low, high = np.nextafter(each.min(-2), -np.inf), each.max(-2)
-    for _ in range(_HALVINGS):
-        middle = low + (high - low) / 2
-        reached = _mass_below(middle, means, deviations) >= mass
-        low, high = np.where(reached, low, middle), np.where(reached, middle, high)
-    return high
-
-
-def _mass_below(
-    points: Float64[np.ndarray, "*members d"],
-    means: Float64[np.ndarray, "*members n d"],
-    deviations: Float64[np.ndarray, "*members n d"],
-) -> Float64[np.ndarray, "*members d"]:
-    from scipy.special import ndtr
-
-    total = np.zeros(points.shape)
-    size = max(1, _CHUNK // points.size)
-    for start in range(0, means.shape[-2], size):
-        part = np.s_[..., start : start + size, :]
-        offsets, deviation = points[..., None, :] - means[part], deviations[part]
-        if deviation.all():
-            offsets /= deviation
-        else:  # a deterministic posterior is a step at its mean
-            steps = np.where(offsets >= 0, np.inf, -np.inf)
-            offsets = np.divide(offsets, deviation, out=steps, where=deviation > 0)
-        total += ndtr(offsets, out=offsets).sum(-2)
-    return total / means.shape[-2]
-
-
-def usefulness(
-    means: ArrayLike, variances: ArrayLike | None = None
-) -> tuple[Int64[np.ndarray, "*members d"], Float64[np.ndarray, "*members d"]]:
-    """The latents, most useful first, and how useful each of them is, in the order of the latents.
-
-    With variances that is KL(q(z_k | x) || N(0, 1)) in nats, the mean over examples, which is 0 for a latent
-    that the model does not use; without, the variance of its means.
-
-    >>> order, nats = usefulness([[0.0, 2.0], [0.0, -2.0]], [[1.0, 0.1], [1.0, 0.1]])
-    >>> order.tolist(), nats.round(2).tolist()
-    ([1, 0], [0.0, 2.7])
-    """
-    if variances is None:
-        found = checked(means, "means", 2).var(-2)
-    else:
-        mean, variance = diagonal(means, variances)
-        if (variance == 0).any():
-            raise UntwineError("deterministic posteriors have no KL: leave the variances out, and means are compared")
-        found = 0.5 * (variance + mean**2 - 1 - np.log(variance)).mean(-2)
-    return np.argsort(-found, axis=-1, kind="stable"), found
-
-
-def along(
-    code: ArrayLike, latent: ArrayLike, low: ArrayLike, high: ArrayLike, steps: Whole = 9
+def latent_line(
+    code: ArrayLike, latent: ArrayLike, low: ArrayLike, high: ArrayLike, steps: Integer = 9
 ) -> Float64[np.ndarray, "*batch steps d"]:
-    """Codes that differ in one latent, which goes from `low` to `high` in equal steps, both ends among them.
+    """Codes that differ in one latent, which goes from `low` to `high` in equal steps.
 
-    `latent`, `low` and `high` are one number, or one for each code.
+    Args:
+        code: `[*batch, d]`.
+        latent: The latent that changes: one number, or one for each code.
+        low: Its first value: one number, or one for each code.
+        high: Its last value: one number, or one for each code.
+        steps: The number of values, both ends included.
 
-    >>> along([5.0, 7.0], latent=1, low=-1.0, high=1.0, steps=3).tolist()
+    >>> latent_line([5.0, 7.0], latent=1, low=-1.0, high=1.0, steps=3).tolist()
     [[5.0, -1.0], [5.0, 0.0], [5.0, 1.0]]
     """
     if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 2:
         raise UntwineError(f"steps must be a whole number, 2 or more, not {steps!r}")
-    base = checked(code, "codes")
+    base = finite_array(code, "codes")
     index = _latents(latent, base.shape[-1])
-    ends = checked(low, "low ends", 0), checked(high, "high ends", 0)
+    ends = finite_array(low, "low ends", 0), finite_array(high, "high ends", 0)
     try:
-        index, first, last = (np.broadcast_to(one, base.shape[:-1]) for one in (index, *ends))
+        index, first, last = (np.broadcast_to(number, base.shape[:-1]) for number in (index, *ends))
     except ValueError:
         raise UntwineError(
             f"for codes {list(base.shape)}, latent and its ends are one number or {list(base.shape[:-1])} of them; "
-            f"they have shapes {[list(one.shape) for one in (index, *ends)]}"
+            f"they have shapes {[list(number.shape) for number in (index, *ends)]}"
         ) from None
     codes = np.repeat(base[..., None, :], int(steps), -2)
     values = np.linspace(first, last, int(steps), axis=-1)
@@ -137,16 +55,22 @@ def along(
     return codes
 
 
-def grid(
-    code: ArrayLike, ranges: ArrayLike, steps: Whole = 9, latents: ArrayLike | None = None
+def latent_grid(
+    code: ArrayLike, ranges: ArrayLike, steps: Integer = 9, latents: ArrayLike | None = None
 ) -> Float64[np.ndarray, "*batch latents steps d"]:
-    """Codes of a traversal of every latent, or of some (`[latents]`, or `[members, latents]`), in that order.
+    """Codes of a traversal of each latent: a line of codes for each.
 
-    >>> codes = grid(np.zeros(3), [[-1, 1], [-2, 2], [-3, 3]], steps=5, latents=[2, 0])
+    Args:
+        code: `[*batch, d]`.
+        ranges: The first and the last value of each latent, `[d, 2]` or `[members, d, 2]`.
+        steps: The number of values of each latent.
+        latents: The latents in the order of the lines, `[latents]` or `[members, latents]`; None takes every latent.
+
+    >>> codes = latent_grid(np.zeros(3), [[-1, 1], [-2, 2], [-3, 3]], steps=5, latents=[2, 0])
     >>> codes.shape, codes[0, 0].tolist(), codes[1, -1].tolist()
     ((2, 5, 3), [0.0, 0.0, -3.0], [1.0, 0.0, 0.0])
     """
-    base = checked(code, "codes")
+    base = finite_array(code, "codes")
     ends = _ends(ranges, base.shape)
     members = ends.shape[:-2]
     index = _latents(np.arange(base.shape[-1]) if latents is None else latents, base.shape[-1])
@@ -154,37 +78,48 @@ def grid(
         raise UntwineError(f"latents have shape {list(index.shape)}; they must be {[*members, 'count']} or ['count']")
     index = np.broadcast_to(index, (*members, index.shape[-1]))
     chosen = np.take_along_axis(ends, index[..., None], -2)
-    between = (1,) * (base.ndim - 1 - len(members))  # several codes for each member
-    whole = (*base.shape[:-1], index.shape[-1])
+    between = (1,) * (base.ndim - 1 - len(members))  # dimensions of several codes for each member
+    lines = (*base.shape[:-1], index.shape[-1])
     index, low, high = (
-        np.broadcast_to(one.reshape(*members, *between, -1), whole) for one in (index, chosen[..., 0], chosen[..., 1])
+        np.broadcast_to(numbers.reshape(*members, *between, -1), lines)
+        for numbers in (index, chosen[..., 0], chosen[..., 1])
     )
-    return along(np.broadcast_to(base[..., None, :], (*whole, base.shape[-1])), index, low, high, steps)
+    return latent_line(np.broadcast_to(base[..., None, :], (*lines, base.shape[-1])), index, low, high, steps)
 
 
-def two(
-    code: ArrayLike, first: Whole, second: Whole, ranges: ArrayLike, steps: Whole = 9
+def latent_plane(
+    code: ArrayLike, first: Integer, second: Integer, ranges: ArrayLike, steps: Integer = 9
 ) -> Float64[np.ndarray, "*batch steps steps d"]:
     """Codes of a plane: the first latent changes from row to row, the second from column to column.
 
-    >>> two([0.0, 0.0, 9.0], 0, 1, [[-1, 1], [-2, 2], [0, 0]], steps=3)[0, 2].tolist()
+    Args:
+        code: `[*batch, d]`.
+        first: The latent of the rows.
+        second: The latent of the columns.
+        ranges: The first and the last value of each latent, `[d, 2]` or `[members, d, 2]`.
+        steps: The number of values of each of the two.
+
+    >>> latent_plane([0.0, 0.0, 9.0], 0, 1, [[-1, 1], [-2, 2], [0, 0]], steps=3)[0, 2].tolist()
     [-1.0, 2.0, 9.0]
     """
     if first == second:
         raise UntwineError(f"a plane needs two latents, not {first} twice")
-    rows = grid(code, ranges, steps, np.array([first]))[..., 0, :, :]
-    return grid(rows, ranges, steps, np.array([second]))[..., 0, :, :]
+    rows = latent_grid(code, ranges, steps, np.array([first]))[..., 0, :, :]
+    return latent_grid(rows, ranges, steps, np.array([second]))[..., 0, :, :]
 
 
-def sparse_direction(code: ArrayLike, latent: ArrayLike, steps: Whole = 9) -> Float64[np.ndarray, "*batch steps d"]:
-    """Codes from z_d to z_d + sign(z_d), away from zero: an active latent made more so (mathieu2019, Figure 5).
+def sparse_direction(code: ArrayLike, latent: ArrayLike, steps: Integer = 9) -> Float64[np.ndarray, "*batch steps d"]:
+    """Codes from z_d to z_d + sign(z_d): an active latent moves away from zero (mathieu2019, Figure 5).
 
-    `latent` is one number, or one for each code; `encodings.active_dimensions` finds them.
+    Args:
+        code: `[*batch, d]`.
+        latent: One number, or one for each code; `active_dimensions` finds the active ones.
+        steps: The number of codes.
 
     >>> sparse_direction([0.0, -2.0], latent=1, steps=3).tolist()
     [[0.0, -2.0], [0.0, -2.5], [0.0, -3.0]]
     """
-    base = checked(code, "codes")
+    base = finite_array(code, "codes")
     index = _latents(latent, base.shape[-1])
     if index.shape not in ((), base.shape[:-1]):
         raise UntwineError(f"for codes {list(base.shape)}, latent is one number or {list(base.shape[:-1])} of them")
@@ -192,24 +127,27 @@ def sparse_direction(code: ArrayLike, latent: ArrayLike, steps: Whole = 9) -> Fl
     start = np.take_along_axis(base, index[..., None], -1)[..., 0]
     if (start == 0).any():
         raise UntwineError("a latent that is exactly 0 has no sign to follow: choose one that is active in this code")
-    return along(base, index, start, start + np.sign(start), steps)
+    return latent_line(base, index, start, start + np.sign(start), steps)
 
 
-def decoded(decode: Decode, codes: ArrayLike, pack: bool = False) -> np.ndarray:
-    """The images `[*grid, *shape]` of codes `[*grid, d]`, with members in front where `decode` is that of a pack.
+def decode_grid(decode: Decode, codes: ArrayLike, pack: bool = False) -> np.ndarray:
+    """The images `[*grid, *shape]` of codes `[*grid, d]`; those of an ensemble are `[members, *grid, *shape]`.
 
-    With `pack`, codes are `[members, *grid, d]`, each member's its own.
+    Args:
+        decode: The decoder of a model, or `ensemble.decode`.
+        codes: `[*grid, d]`, or with `pack` `[members, *grid, d]`.
+        pack: Whether each member has codes of its own.
 
-    >>> decoded(lambda z: np.stack([z, -z]), np.ones((3, 4, 5))).shape
+    >>> decode_grid(lambda z: np.stack([z, -z]), np.ones((3, 4, 5))).shape
     (2, 3, 4, 5)
     """
-    array = checked(codes, "codes", 2 + pack)
+    array = finite_array(codes, "codes", 2 + pack)
     cells = array.shape[int(pack) : -1]
     count = math.prod(cells)
     flat = array.reshape(*array.shape[: int(pack)], count, array.shape[-1])
     images = as_array(decode(flat))
     axes = [axis for axis in (0, 1) if images.ndim > axis and images.shape[axis] == count and axis >= pack]
-    if len(axes) == 2:  # as many members as codes, or as many channels: the dimension of codes is the one that grows
+    if len(axes) == 2:  # as many members or channels as codes: decode one code more to see which dimension grows
         more = as_array(decode(np.concatenate((flat, flat[:1]))))
         axes = [axis for axis in axes if more.shape[axis] == count + 1]
     if len(axes) != 1:
@@ -221,21 +159,27 @@ def decoded(decode: Decode, codes: ArrayLike, pack: bool = False) -> np.ndarray:
 
 
 def traverse(
-    decode: Decode, code: ArrayLike, ranges: ArrayLike, steps: Whole = 9, latents: ArrayLike | None = None
+    decode: Decode, code: ArrayLike, ranges: ArrayLike, steps: Integer = 9, latents: ArrayLike | None = None
 ) -> np.ndarray:
-    """The images of a traversal of every latent, `[*members, *batch, latents, steps, *shape]`: see `grid`.
+    """The images of a traversal of each latent, `[*members, *batch, latents, steps, *shape]`.
 
-    `decode` is that of one model, of an ensemble at the same codes, or, with ranges `[members, d, 2]`, at
-    codes of each member. `latents=usefulness(means, variances)[0]` puts the most useful first.
+    Args:
+        decode: The decoder of a model, or `ensemble.decode`.
+        code: `[*batch, d]`.
+        ranges: The first and the last value of each latent, `[d, 2]`; with `[members, d, 2]`, each member of an
+            ensemble has codes of its own.
+        steps: The number of values of each latent.
+        latents: As in `latent_grid`; `usefulness(means, variances)[0]` puts the most useful first.
 
     >>> images = traverse(lambda z: z[:, :, None] * np.ones(4), np.zeros(2), [[-1, 1], [-2, 2]], steps=3)
     >>> images.shape, images[1, 0, 1].tolist()
     ((2, 3, 2, 4), [-2.0, -2.0, -2.0, -2.0])
     """
-    return decoded(decode, grid(code, ranges, steps, latents), pack=as_array(ranges).ndim == 3)
+    return decode_grid(decode, latent_grid(code, ranges, steps, latents), pack=as_array(ranges).ndim == 3)
 
 
 def _latents(value: ArrayLike, count: int) -> Int64[np.ndarray, "*shape"]:
+    """The indices of latents, refused if there are no such latents."""
     index = np.asarray(value)
     if not np.issubdtype(index.dtype, np.integer) or ((index < 0) | (index >= count)).any():
         raise UntwineError(f"latents are whole numbers from 0 to {count - 1}, not {np.asarray(value).tolist()}")
@@ -243,7 +187,8 @@ def _latents(value: ArrayLike, count: int) -> Int64[np.ndarray, "*shape"]:
 
 
 def _ends(value: ArrayLike, code: tuple[int, ...]) -> Float64[np.ndarray, "*members d 2"]:
-    ends = checked(value, "ranges", 2)
+    """The ranges of latents, refused if their shape does not suit the codes."""
+    ends = finite_array(value, "ranges", 2)
     members = ends.shape[:-2]
     if (
         ends.shape[-2:] != (code[-1], 2)

@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 import untwine as uw
 from untwine.data import FactorSpace
-from untwine.metrics.information import discretised
+from untwine.metrics.families.information import discretised
 
 SPACE = FactorSpace(tuple("abcdef"), (64,) * 6, ("ordered",) * 6)
 FACTORS = SPACE.sample(10_000, seed=0)

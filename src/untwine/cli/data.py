@@ -164,13 +164,13 @@ def _check(args: list[str]) -> None:
 
 
 def _show(args: list[str]) -> None:
-    from untwine.report import show
+    from untwine.report.dataset_picture import check_picture, draw_dataset
 
     shown = {"out": "shown/NAME.png"}
-    fields = [("show", flags.arguments(show.run, prefix=False, shown=shown, leave_out=("dataset",)))]
+    fields = [("show", flags.arguments(draw_dataset, prefix=False, shown=shown, leave_out=("dataset",)))]
     examples = "untwine data show xy-squares\nuntwine data show dsprites --dataset.rendered true --steps 10"
     made, given = _one(args, "show", examples, fields)
-    dataset, found = named.carried_out(show, made, given, flags.values(given.show))
+    dataset, found = named.carried_out(check_picture, draw_dataset, made, given, flags.values(given.show))
     if given.json:
         output.as_json({"dataset": dataset.spec, **found})
         return

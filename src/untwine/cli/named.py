@@ -39,12 +39,18 @@ def of_dataset(
     return made, flags.parse(f"untwine {command} {name}", whole, every, rest)
 
 
-def carried_out(work: Any, made: Callable[..., Any], given: Any, chosen: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The dataset, and what a module's `run` finds of it, unless its `check` refuses what was asked for."""
+def carried_out(
+    check: Callable[..., None],
+    work: Callable[..., dict[str, Any]],
+    made: Callable[..., Any],
+    given: Any,
+    chosen: dict[str, Any],
+) -> tuple[Any, dict[str, Any]]:
+    """The dataset, and what `work` returns for it, unless `check` refuses the arguments."""
     with asked():
         dataset = made(**flags.values(given.dataset))
-        work.check(dataset, **chosen)
-    return dataset, work.run(dataset, **chosen)
+        check(dataset, **chosen)
+    return dataset, work(dataset, **chosen)
 
 
 def listed() -> str:

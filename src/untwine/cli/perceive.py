@@ -30,15 +30,17 @@ untwine perceive images --dataset.source my-pictures/"""
 
 
 def perceive(args: list[str]) -> None:
-    from untwine.report import perceive
+    from untwine.report.perceived_factors import check_perceived_factors, write_perceived_factors
 
     def fields(name: str) -> list[Any]:
-        return [("perceive", flags.arguments(perceive.run, prefix=False, shown={"out": _out(name)}))]
+        return [("perceive", flags.arguments(write_perceived_factors, prefix=False, shown={"out": _out(name)}))]
 
     made, given = named.of_dataset(
-        "perceive", args, ABOUT, EXAMPLES, fields, lambda usage: _overview(usage, perceive.run)
+        "perceive", args, ABOUT, EXAMPLES, fields, lambda usage: _overview(usage, write_perceived_factors)
     )
-    _, found = named.carried_out(perceive, made, given, flags.values(given.perceive))
+    _, found = named.carried_out(
+        check_perceived_factors, write_perceived_factors, made, given, flags.values(given.perceive)
+    )
     if given.json:
         importance = found["importance"].to_json()
         output.as_json({"out": str(found["out"]), "files": found["files"], **importance})

@@ -10,20 +10,22 @@ True
 from __future__ import annotations
 
 from untwine.metrics import designs, statistics
-from untwine.metrics.alignment import active_latents, delta_kl, dto
-from untwine.metrics.dci import dci
-from untwine.metrics.decomposition import decomposition, estimator_bias
 from untwine.metrics.encoder import Encoder
-from untwine.metrics.infomec import infomec
-from untwine.metrics.information import mig, modularity
-from untwine.metrics.interventions import beta_vae_score, factor_vae_score
-from untwine.metrics.irs import irs
+from untwine.metrics.families.alignment import active_latents, delta_kl, dto
+from untwine.metrics.families.dci import dci
+from untwine.metrics.families.decomposition import decomposition, estimator_bias
+from untwine.metrics.families.explicitness import explicitness
+from untwine.metrics.families.infomec import infomec
+from untwine.metrics.families.information import mig, modularity
+from untwine.metrics.families.interventions import beta_vae_score, factor_vae_score
+from untwine.metrics.families.irs import irs
+from untwine.metrics.families.knn import knn_score
+from untwine.metrics.families.sap import sap
+from untwine.metrics.families.sparsity import hoyer
+from untwine.metrics.families.udr import udr
 from untwine.metrics.local import local, sampled
-from untwine.metrics.prediction import explicitness, knn_score, sap
 from untwine.metrics.score import Metric, Score, metric
 from untwine.metrics.score import metrics as _registry
-from untwine.metrics.sparsity import hoyer
-from untwine.metrics.udr import udr
 
 __all__ = [
     "Encoder",

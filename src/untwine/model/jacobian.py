@@ -14,8 +14,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from untwine.errors import UntwineError
+from untwine.kernels.dispatch import Stage
 from untwine.kernels.geometry import added
-from untwine.model.convolutions import Stage
 from untwine.model.layers import slope
 from untwine.model.passes import Trace, push, recomputed, tangent_bytes, trace
 

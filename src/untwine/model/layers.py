@@ -1,8 +1,7 @@
-"""Layers that know their tangent rule and never touch a random generator.
+"""How tangents pass through layers, and the activations that networks know by name.
 
-They are torch's own layers, except that construction draws nothing (`untwine.model.initial` fills the
-parameters from counter-based streams). `rule(layer)` is how a tangent passes through a layer whose input
-and output are known; `None` means that the layer is not known and `torch.func.jvp` must serve.
+`rule(layer)` maps a tangent through a layer whose input and output are known; `None` means that the layer
+has no rule and `torch.func.jvp` must serve.
 """
 
 from __future__ import annotations
@@ -14,21 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-
-class Linear(nn.Linear):
-    def reset_parameters(self) -> None:
-        """Nothing: the streams fill the parameters."""
-
-
-class Conv2d(nn.Conv2d):
-    def reset_parameters(self) -> None:
-        """Nothing: the streams fill the parameters."""
-
-
-class ConvTranspose2d(nn.ConvTranspose2d):
-    def reset_parameters(self) -> None:
-        """Nothing: the streams fill the parameters."""
-
+from untwine.kernels.layers import torch_type
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {
     "relu": nn.ReLU,
@@ -97,9 +82,7 @@ def slope(layer: nn.Module, y: Tensor) -> Tensor | None:
 
 def rule(layer: nn.Module) -> Rule | None:
     """The tangent rule of a layer; exact types only, since a subclass may do something else."""
-    kind = type(layer)
-    if kind in (Linear, Conv2d, ConvTranspose2d):
-        kind = kind.__bases__[0]
+    kind = torch_type(layer)
     if isinstance(layer, nn.Conv2d | nn.ConvTranspose2d) and layer.padding_mode != "zeros":
         return None
     if kind is nn.Flatten and layer.start_dim != 1:

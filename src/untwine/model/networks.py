@@ -18,8 +18,9 @@ from typing import Any, TypeAlias
 from torch import nn
 
 from untwine.errors import UntwineError, unknown
+from untwine.kernels.layers import Conv2d, ConvTranspose2d, Linear
 from untwine.model.info import Info
-from untwine.model.layers import ACTIVATIONS, Conv2d, ConvTranspose2d, Linear
+from untwine.model.layers import ACTIVATIONS
 from untwine.registry import Registry
 
 Builder: TypeAlias = Callable[[Info, int], tuple[nn.Module, nn.Module]]

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from untwine.model.convolutions import Dense, Stage, is_fast, stages
+from untwine.kernels.dispatch import Dense, Stage, is_fast, stages
 from untwine.model.layers import held, rule
 
 

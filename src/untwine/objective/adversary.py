@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from untwine.errors import UntwineError
+from untwine.kernels.layers import Linear
 from untwine.model.info import Info
-from untwine.model.layers import Linear
 from untwine.objective.core import Penalty
 from untwine.objective.schedules import Number, Schedule
 from untwine.objective.terms import Adversary, Needs, Pass, Term, held

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from untwine.errors import UntwineError
-from untwine.model.convolutions import is_fast
+from untwine.kernels.dispatch import is_fast
 from untwine.model.info import Info
 from untwine.model.jacobian import choose, chosen_tangents, finite_differences, power_sum, unit_tangents
 from untwine.model.passes import push

@@ -1,4 +1,4 @@
-"""Pictures in rows and columns: what figures of images, Jacobian columns and traversals are made of."""
+"""Mosaics: pictures in rows and columns on one pair of axes, with labels and captions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float64
 from numpy.typing import ArrayLike
 
-from untwine.analysis import encodings
+from untwine.analysis import arrays
 from untwine.checks import as_array
 from untwine.errors import UntwineError, unknown
 
@@ -21,18 +21,18 @@ SCALES = ("all", "row", "each")
 WIDEST = 11.0  # inches of a figure
 SMALL = 7.5  # points of text
 
-# Texts, or numbers that are written after a word.
+# Texts, or numbers, before which a word is written.
 Names = Sequence[str] | Sequence[int] | np.ndarray
 
-# What black and white stand for; None: the smallest and the largest number there is.
+# The values of black and white; None takes the smallest and the largest value.
 Limits = tuple[float, float] | None
 
-# A picture as `imshow` takes it, and its colours.
+# A picture as `imshow` takes it, and the arguments for its colours.
 Styled = tuple[np.ndarray, dict[str, Any]]
 
 
 def tiles(value: ArrayLike, name: str) -> Float64[np.ndarray, "rows columns channels y x"]:
-    """Images, checked, with their channels; bytes become numbers from 0 to 1.
+    """Images as floats with a dimension of channels; bytes are scaled to [0, 1].
 
     >>> tiles(np.full((2, 3, 8, 8), 255, np.uint8), "images")[1, 2].max().tolist()
     1.0
@@ -40,14 +40,14 @@ def tiles(value: ArrayLike, name: str) -> Float64[np.ndarray, "rows columns chan
     array = as_array(value)
     if array.dtype == np.uint8:
         array = array / 255
-    found = encodings.checked(array, name, 4)
-    found = found[:, :, None] if found.ndim == 4 else found
-    if found.ndim != 5 or found.shape[2] not in (1, 3):
+    images = arrays.finite_array(array, name, 4)
+    images = images[:, :, None] if images.ndim == 4 else images
+    if images.ndim != 5 or images.shape[2] not in (1, 3):
         raise UntwineError(
             f"{name} have shape {list(array.shape)}; they must be [rows, columns, y, x], [rows, columns, 1, y, x] or "
             "[rows, columns, 3, y, x]"
         )
-    return found
+    return images
 
 
 def plain(tiles: Float64[np.ndarray, "rows columns channels y x"], limits: Limits) -> list[list[Styled]]:
@@ -59,7 +59,7 @@ def plain(tiles: Float64[np.ndarray, "rows columns channels y x"], limits: Limit
 
 
 def signed(tiles: Float64[np.ndarray, "rows columns channels y x"], scale: str) -> list[list[Styled]]:
-    """Pictures of numbers with a sign, over the largest magnitude of all, of a row or of each."""
+    """Pictures of signed numbers, divided by the largest magnitude of all, of the row or of each."""
     if scale not in SCALES:
         raise unknown("scale", scale, SCALES)
     axes = {"all": (0, 1, 2, 3, 4), "row": (1, 2, 3, 4), "each": (2, 3, 4)}[scale]
@@ -76,7 +76,7 @@ def _picture(tile: Float64[np.ndarray, "channels y x"]) -> np.ndarray:
 
 
 def signed_bar(figure: Figure, tiles: Float64[np.ndarray, "rows columns channels y x"], scale: str) -> None:
-    """What the colours mean, to the right of a mosaic. In RGB they are the channels' own, grey for zero."""
+    """Draw a colour bar to the right of a mosaic. RGB pictures have none: grey is zero in each channel."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 
@@ -100,18 +100,22 @@ def mosaic(
     captions: Sequence[Sequence[str]] | None = None,
     title: str = "",
 ) -> Figure:
-    """A figure of pictures in rows and columns of one pair of axes, each its own artist. Captions stand below.
+    """A figure of pictures in rows and columns on one pair of axes.
 
-    Where there is None a place stays empty.
+    Args:
+        tiles: Rows of pictures; None leaves a place empty.
+        row_labels: A label for each row.
+        column_labels: A label for each column.
+        captions: A text below each picture.
+        title: Written above.
     """
     from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
 
     rows, columns = len(tiles), len(tiles[0])
     height, width = next(tile[0].shape[:2] for line in tiles for tile in line if tile)
-    inches = max(
-        min(1.0, WIDEST / columns), 0.8 if captions else 0.4
-    )  # of a tile, which is 1 wide and `tall` high in the units of the axes
+    # The width of a tile, which is 1 wide and `tall` high in the units of the axes.
+    inches = max(min(1.0, WIDEST / columns), 0.8 if captions else 0.4)
     tall, gap = height / width, 0.06
     below = gap + (1.6 * SMALL / 72 / inches if captions else 0)
     size = columns * (1 + gap) - gap, rows * (tall + below)
@@ -141,36 +145,37 @@ def mosaic(
 
 
 def lines(first: Any, rest: Sequence[Any], across: int, nothing: Any) -> list[list[Any]]:
-    """The rest in lines of equal length, after a column that has something in the first of them alone.
+    """The rest in lines of equal length; the first line begins with `first`, the other lines with `nothing`.
 
     >>> lines("image", [1, 2, 3], 2, None)
     [['image', 1, 2], [None, 3, None]]
     """
     width = min(positive(across), len(rest))
-    found = [list(rest[start : start + width]) for start in range(0, len(rest), width)]
-    found[-1] += [nothing] * (width - len(found[-1]))
-    return [[first if i == 0 else nothing, *line] for i, line in enumerate(found)]
+    rows = [list(rest[start : start + width]) for start in range(0, len(rest), width)]
+    rows[-1] += [nothing] * (width - len(rows[-1]))
+    return [[first if i == 0 else nothing, *row] for i, row in enumerate(rows)]
 
 
 def positive(across: int) -> int:
-    """How many stand side by side."""
+    """The number of pictures side by side, refused if it is below 1."""
     if across < 1:
         raise UntwineError(f"across is how many stand in a row, 1 or more, not {across}")
     return across
 
 
 def titled(figure: Figure, title: str) -> None:
+    """Write a title, if there is one, above a figure."""
     if title:
         figure.suptitle(literal(title), fontsize=SMALL + 2.5)
 
 
 def literal(text: str) -> str:
-    """A text that matplotlib writes as it is: what stands between dollars is a formula to it."""
+    """The text with its dollar signs escaped: matplotlib would set what is between them as a formula."""
     return text.replace("$", r"\$")
 
 
 def texts(names: Names, count: int, what: str, word: str = "") -> list[str]:
-    """As many names as there should be.
+    """Names as texts, refused if there are not `count` of them.
 
     >>> texts([3, 1], 2, "names", "latent ")
     ['latent 3', 'latent 1']
@@ -181,15 +186,15 @@ def texts(names: Names, count: int, what: str, word: str = "") -> list[str]:
 
 
 def matching(value: ArrayLike, shape: tuple[int, ...], what: str) -> Float64[np.ndarray, "..."]:
-    """Numbers of that shape; one row of them where all rows have the same."""
-    array = encodings.checked(value, what)
+    """The array in this shape; an array without rows is repeated for each row."""
+    array = arrays.finite_array(value, what)
     if array.shape not in (shape, shape[1:]):
         raise UntwineError(f"{what} have shape {list(array.shape)}; they must be {list(shape)}")
     return np.broadcast_to(array, shape)
 
 
-def whole(value: ArrayLike, what: str) -> np.ndarray:
-    """Numbers that count something."""
+def integers(value: ArrayLike, what: str) -> np.ndarray:
+    """An array of integers; any other dtype is refused."""
     array = as_array(value)
     if not np.issubdtype(array.dtype, np.integer):
         raise UntwineError(f"{what} are {array.dtype}; they must be whole numbers")
@@ -197,9 +202,9 @@ def whole(value: ArrayLike, what: str) -> np.ndarray:
 
 
 def short(number: float) -> str:
-    """A number in two digits, or in those before its point where they are more.
+    """A number in two digits, or in all digits before its point where there are more.
 
-    >>> [short(one) for one in (-1.96, 17.3, 120, 0.0341, 2.5e7, 1e-9)]
+    >>> [short(number) for number in (-1.96, 17.3, 120, 0.0341, 2.5e7, 1e-9)]
     ['−2.0', '17', '120', '0.034', '2.5e7', '1.0e−9']
     """
     value = float(number)

@@ -1,4 +1,4 @@
-"""Pictures of data: walks along its factors, and perceived distances (michlo2023, Figures 2, 3, 8 and A1)."""
+"""Figures of data: traversals of its factors, and perceived distances (michlo2023, Figures 2, 3, 8 and A1)."""
 
 from __future__ import annotations
 
@@ -21,46 +21,54 @@ if TYPE_CHECKING:
 _SIDE = 1.35  # inches of a matrix
 
 
-def factor_traversals(found: Mapping[str, tuple[ArrayLike, ArrayLike]], title: str = "") -> Figure:
-    """What `analysis.factor_traversals` found: a column for each factor, with the number of its value below each image.
+def factor_traversals(traversals: Mapping[str, tuple[ArrayLike, ArrayLike]], title: str = "") -> Figure:
+    """A column of images for each factor, with the index of the factor's value below each image.
 
-    >>> walk = np.arange(3), np.zeros((3, 1, 8, 8), np.uint8)
-    >>> figure = factor_traversals({"x": walk, "shape": (walk[0][:2], walk[1][:2])})
+    Args:
+        traversals: The result of `analysis.factor_traversals`.
+        title: Written above.
+
+    >>> values, images = np.arange(3), np.zeros((3, 1, 8, 8), np.uint8)
+    >>> figure = factor_traversals({"x": (values, images), "shape": (values[:2], images[:2])})
     >>> len(figure.axes[0].images), [label.get_text() for label in figure.axes[0].get_xticklabels()]
     (5, ['x', 'shape'])
     """
-    if not found:
+    if not traversals:
         raise UntwineError(
             "no two examples differ in one factor alone, so no factor can be shown by itself; without factors, random "
             "examples are shown"
         )
     columns, numbers = [], []
-    for values, images in found.values():
+    for values, images in traversals.values():
         columns.append(mosaic.plain(mosaic.tiles(as_array(images)[None], "images"), (0.0, 1.0))[0])
         numbers.append([str(value) for value in as_array(values)])
     captions = list(zip_longest(*numbers, fillvalue=""))
-    return mosaic.mosaic(list(zip_longest(*columns)), None, list(found), captions, title)
+    return mosaic.mosaic(list(zip_longest(*columns)), None, list(traversals), captions, title)
 
 
-def matrices(found: Mapping[str, Mapping[str, Any]], title: str | None = None) -> Figure:
-    """Distance matrices `[f, f]`: a column for each factor, a row for each distance.
+def matrices(matrices: Mapping[str, Mapping[str, Any]], title: str | None = None) -> Figure:
+    """Distance matrices: a column for each factor, a row for each distance.
 
-    Each has its own scale, from its least to its largest value, which are written below it: what counts is the
-    pattern. Of several models `[members, f, f]` the mean is shown; what is not known (NaN) is left white.
+    Each matrix has its own colour scale, whose ends are written below it: what counts is the pattern. Unknown values
+    (NaN) are white.
 
-    >>> found = {"x": {"ground truth": np.eye(3), "perceived": np.ones((3, 3))}}
-    >>> len(matrices(found).axes)
+    Args:
+        matrices: The result of `analysis.distance_matrices`. Of matrices `[members, f, f]` the mean is shown.
+        title: Written above.
+
+    >>> by_distance = {"ground truth": np.eye(3), "perceived": np.ones((3, 3))}
+    >>> len(matrices({"x": by_distance}).axes)
     2
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    rows = list(dict.fromkeys(name for by_name in found.values() for name in by_name))
+    rows = list(dict.fromkeys(name for by_distance in matrices.values() for name in by_distance))
     if not rows:
         raise UntwineError("there are no matrices to draw")
-    columns = list(found)
-    # The longest name of a row takes its room at the left, at the size that it is written in.
-    left, step, line = 0.25 + 0.08 * max(map(len, rows)), _SIDE + 0.12, 0.18
+    columns = list(matrices)
+    left = 0.25 + 0.08 * max(map(len, rows))  # room for the longest name of a row
+    step, line = _SIDE + 0.12, 0.18
     width = left + len(columns) * step + 0.1
     lines = textwrap.wrap(title or "", int(11 * width))
     top = 0.35 + line * (len(lines) + 1)
@@ -76,10 +84,10 @@ def matrices(found: Mapping[str, Mapping[str, Any]], title: str | None = None) -
                 axes.set_title(_short(column), fontsize=10, pad=5)
             if j == 0:
                 axes.set_ylabel(mosaic.literal(row), rotation=0, ha="right", va="center", fontsize=10, labelpad=8)
-            if row not in found[column]:
+            if row not in matrices[column]:
                 axes.set_axis_off()
                 continue
-            matrix = np.asarray(found[column][row], np.float64)
+            matrix = np.asarray(matrices[column][row], np.float64)
             matrix = matrix.mean(0) if matrix.ndim == 3 else matrix
             known = matrix[np.isfinite(matrix)]
             low, high = (known.min(), known.max()) if known.size else (0.0, 0.0)
@@ -100,46 +108,50 @@ def matrices(found: Mapping[str, Mapping[str, Any]], title: str | None = None) -
     return figure
 
 
-def cumulative(found: Importance, title: str | None = None) -> Figure:
+def cumulative(importance: Importance, title: str | None = None) -> Figure:
     """The share of pairs up to each distance, by factor, with random pairs dashed (michlo2023, Figure A1).
 
-    A curve further to the right is that of a factor which matters more. Curves that coincide are drawn as one: those
-    that differ, on average, by 2 percent of their own means or less, and of the picture's range of distances.
+    The further to the right a curve is, the more its factor matters. Curves that coincide are drawn as one: those
+    whose mean difference is at most 2 percent of their means and of the figure's range of distances.
+
+    Args:
+        importance: The result of `analysis.factor_importance`.
+        title: Written above.
     """
     from matplotlib import colormaps
     from matplotlib.figure import Figure
 
-    ends = [row.quantiles[end] for row in (found.random, *found.factors) for end in (0, -1)]
+    ends = [row.quantiles[end] for row in (importance.random, *importance.factors) for end in (0, -1)]
     lowest, largest = min(ends), max(ends)
 
-    def coincide(one: Row, other: Row) -> bool:
-        if one.visible != other.visible:
+    def coincide(a: Row, b: Row) -> bool:
+        if a.visible != b.visible:
             return False
-        difference = np.abs(np.array(one.quantiles) - np.array(other.quantiles)).mean()
-        return bool(difference <= 0.02 * min(abs(one.mean), abs(other.mean), largest - lowest))
+        difference = np.abs(np.array(a.quantiles) - np.array(b.quantiles)).mean()
+        return bool(difference <= 0.02 * min(abs(a.mean), abs(b.mean), largest - lowest))
 
-    together: list[list[Row]] = []
-    for row in found.factors:
-        same = next((rows for rows in together if coincide(rows[0], row)), None)
+    curves: list[list[Row]] = []
+    for row in importance.factors:
+        same = next((rows for rows in curves if coincide(rows[0], row)), None)
         if same is None:
-            together.append([row])
+            curves.append([row])
         else:
             same.append(row)
     figure = Figure(figsize=(7.2, 4.2), layout="constrained")
     axes = figure.add_subplot()
-    share = np.linspace(0, 1, len(found.random.quantiles))
+    share = np.linspace(0, 1, len(importance.random.quantiles))
     colours, styles = colormaps["tab10"].colors, ("-", "-.", ":")  # pyright: ignore[reportAttributeAccessIssue]
 
     def draw(row: Row, label: str, **look: Any) -> None:
         axes.step(row.quantiles, share, where="post", lw=1.8, label=label, **look)  # few distances make few steps
 
-    for i, rows in enumerate(together):
+    for i, rows in enumerate(curves):
         draw(rows[0], _names(rows), color=colours[i % len(colours)], ls=styles[i // len(colours) % len(styles)])
-    draw(found.random, "random pairs", color="black", ls="--")
+    draw(importance.random, "random pairs", color="black", ls="--")
     if 0 <= lowest < largest / 2:
         axes.set_xlim(left=0)
-    unit = "per element" if found.per_element else f"summed over {found.elements:,} elements"
-    axes.set_xlabel(textwrap.fill(f"perceived distance ({found.likelihood}, {unit})", 70))
+    unit = "per element" if importance.per_element else f"summed over {importance.elements:,} elements"
+    axes.set_xlabel(textwrap.fill(f"perceived distance ({importance.likelihood}, {unit})", 70))
     axes.set_ylabel("share of pairs")
     axes.set_ylim(-0.02, 1.02)
     axes.grid(color="0.9")
@@ -152,7 +164,7 @@ def cumulative(found: Importance, title: str | None = None) -> Figure:
 
 
 def _names(rows: list[Row]) -> str:
-    """The names of factors, few to a line."""
+    """The names of factors, three to a line."""
     names = [_short(row.name) for row in rows]
     return "\n".join(", ".join(names[i : i + 3]) for i in range(0, len(names), 3))
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.distributions import Distribution
 from torch.utils import _pytree as pytree
 
-from untwine.model.convolutions import fast
+from untwine.kernels.dispatch import fast
 from untwine.train.batches import Block, scaled
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from untwine.errors import UntwineError, brief
-from untwine.model import convolutions
+from untwine.kernels import dispatch
 from untwine.model.info import Info
 from untwine.model.posteriors import Q
 from untwine.model.vae import VAE
@@ -155,7 +155,7 @@ class Ensemble:
 
 def _kernels(wanted: bool) -> contextlib.AbstractContextManager[Any]:
     """Our own kernels for convolutions while the context lasts."""
-    return convolutions.fast() if wanted else contextlib.nullcontext()
+    return dispatch.fast() if wanted else contextlib.nullcontext()
 
 
 def _join(shape: tuple[int, ...]) -> str:

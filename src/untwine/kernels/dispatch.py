@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from untwine.model.layers import rule
+from untwine.kernels.layers import torch_type
 
 if TYPE_CHECKING:
     from untwine.kernels.autograd import Plan
@@ -38,11 +38,13 @@ def is_fast() -> bool:
 
 def fits(layer: nn.Module) -> bool:
     """Whether the kernels can do this layer: a convolution with square kernels, of one group, without dilation."""
-    if not isinstance(layer, nn.Conv2d | nn.ConvTranspose2d) or rule(layer) is None:
+    if torch_type(layer) not in (nn.Conv2d, nn.ConvTranspose2d):
         return False
+    assert isinstance(layer, nn.Conv2d | nn.ConvTranspose2d)
     same = all(len(set(pair)) == 1 for pair in (layer.kernel_size, layer.stride, layer.padding))
     return (
-        not isinstance(layer.padding, str)
+        layer.padding_mode == "zeros"
+        and not isinstance(layer.padding, str)
         and same
         and layer.groups == 1
         and set(layer.dilation) == {1}
@@ -67,7 +69,7 @@ def stages(layers: Sequence[nn.Module]) -> list[nn.Module]:
             found.append(Stage(layers[place:stop]))
         else:
             layer = layers[place]
-            found.append(Dense(layer) if isinstance(layer, nn.Linear) and rule(layer) is not None else layer)
+            found.append(Dense(layer) if isinstance(layer, nn.Linear) and torch_type(layer) is nn.Linear else layer)
         place = max(stop, place + 1)
     return found
 

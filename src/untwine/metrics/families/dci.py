@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Float64, Num
 
 from untwine.errors import UntwineError, unknown
+from untwine.metrics.learners.split import split
+from untwine.metrics.learners.trees import Fitted, Parts, lightgbm_library, lightgbm_trees, sklearn_trees
 from untwine.metrics.score import Outcome, metric
-from untwine.metrics.split import split
-from untwine.metrics.trees import Fitted, Parts, lightgbm_library, lightgbm_trees, sklearn_trees
 
 ESTIMATORS = ("lightgbm", "sklearn", "lasso")
 

@@ -21,8 +21,8 @@ from untwine.errors import UntwineError
 from untwine.kernels import cuda_launch as cuda
 from untwine.kernels import tiling as cuts
 from untwine.kernels.autograd import Link, Plan
+from untwine.kernels.dispatch import Stage, fast, stages
 from untwine.kernels.geometry import Geometry
-from untwine.model.convolutions import Stage, fast, stages
 from untwine.model.info import Info
 from untwine.model.passes import flatten
 

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 import untwine as uw
-from untwine.model.convolutions import Dense, Stage, fast, is_fast, stages
+from untwine.kernels.dispatch import Dense, Stage, fast, is_fast, stages
+from untwine.kernels.layers import Conv2d, ConvTranspose2d, Linear
 from untwine.model.info import Info
-from untwine.model.layers import Conv2d, ConvTranspose2d, Linear
 from untwine.model.passes import flatten, trace
 
 

@@ -1,4 +1,4 @@
-"""How a loss perceives a dataset: factor importance and distance matrices, as numbers, files and pictures."""
+"""A folder about how a loss perceives a dataset's factors. `untwine perceive` writes it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from untwine.errors import UntwineError
 FILES = ("importance.json", "cumulative.png", "perceived.npz", "matrices.png")
 
 
-def run(
+def write_perceived_factors(
     dataset: Dataset,
     likelihood: str = "squared-error",
     pairs: int = 50_000,
@@ -28,57 +28,63 @@ def run(
 ) -> dict[str, Any]:
     """Measure how far apart a loss perceives the values of each factor (michlo2023, sections 4, 5 and A).
 
-    Returns the importance of factors and the mean distance matrices along them, and writes all of it into a folder:
+    Returns the importance of the factors and the mean distance matrices along them, and writes them into a folder:
     importance.json, perceived.npz (an array `distance/factor` for each matrix), matrices.png and cumulative.png.
-    Distances are L(x, y) - L(x, x), so that an image is 0 from itself, per element.
+    Distances are L(x, y) - L(x, x) per element, so that the distance of an image from itself is 0.
 
     Args:
-        dataset: With factors; without, only random pairs are compared.
-        likelihood: The loss that perceives: squared-error, bernoulli, gaussian, learned-gaussian, laplace or overlap,
-            which needs another one. Arguments are in brackets, as in "overlap(gaussian(scale=0.1), radius=31)".
-        pairs: How many pairs of states are compared for each factor, and at random.
-        traversals: Over how many walks along a factor its matrix is averaged. Of no effect without factors.
-        seed: Of the pairs and the traversals.
+        dataset: The dataset. Without factors, only random pairs are compared.
+        likelihood: The loss: squared-error, bernoulli, gaussian, learned-gaussian, laplace, or overlap, which takes
+            another loss. Arguments are in brackets, as in "overlap(gaussian(scale=0.1), radius=31)".
+        pairs: The number of pairs of states for each factor, and of random pairs.
+        traversals: The number of traversals over which a factor's matrix is averaged. It has no effect without factors.
+        seed: The seed of the pairs and the traversals.
         out: The folder of the results.
     """
-    from untwine import report as pictures
     from untwine.analysis import perception
-    from untwine.analysis.distances import distance_matrices, ground_truth, kept_values, perceived
+    from untwine.analysis.distances import ground_truth, perceived
+    from untwine.analysis.factors import distance_matrices, kept_values
     from untwine.progress import track
+    from untwine.report import figures
 
     folder = Path(out) if out is not None else default_folder(called(dataset), likelihood)
     with _writable(folder):
-        found = perception.importance(dataset, likelihood, pairs, seed, progress=track)
+        importance = perception.factor_importance(dataset, likelihood, pairs, seed, progress=track)
         matrices, arrays = {}, {}
         if (space := dataset.factors) is not None:
-            # Of a categorical factor, two values are the same or not.
+            # Two values of a categorical factor are either the same or not: its distances are 0 and 1.
             distances = {"ground truth": ground_truth(space.kinds), "perceived": perceived(likelihood, True)}
             matrices = distance_matrices(dataset, distances, traversals, seed, progress=track)
             arrays = {f"{d.replace(' ', '_')}/{f}": matrix for f, by in matrices.items() for d, matrix in by.items()}
             arrays |= {f"values/{f}": kept_values(space.sizes[space.position(f)]) for f in matrices}
-        about = f"{called(dataset)}: {found.likelihood}"
+        title = f"{called(dataset)}: {importance.likelihood}"
         files = FILES if matrices else FILES[:2]
         try:
-            # Written beside the results of another run, which are replaced once all is there.
+            # Earlier results in the folder are replaced only when all new files are complete.
             with tempfile.TemporaryDirectory(prefix=".perceive-", dir=folder) as beside:
-                made = Path(beside)
-                (made / FILES[0]).write_text(json.dumps(found.to_json(), indent=1, allow_nan=False) + "\n")
-                pictures.save(pictures.cumulative(found, about), made / FILES[1])
+                new = Path(beside)
+                (new / FILES[0]).write_text(json.dumps(importance.to_json(), indent=1, allow_nan=False) + "\n")
+                figures.save(figures.cumulative(importance, title), new / FILES[1])
                 if matrices:
-                    np.savez_compressed(made / FILES[2], **arrays)  # pyright: ignore[reportArgumentType]
-                    pictures.save(pictures.matrices(matrices, about), made / FILES[3])
+                    np.savez_compressed(new / FILES[2], **arrays)  # pyright: ignore[reportArgumentType]
+                    figures.save(figures.matrices(matrices, title), new / FILES[3])
                 for name in FILES:
                     if name in files:
-                        (made / name).replace(folder / name)
+                        (new / name).replace(folder / name)
                     else:
                         (folder / name).unlink(missing_ok=True)
         except OSError as error:
             raise UntwineError(f"cannot write into {folder}: {error.strerror or error}") from None
-    return {"importance": found, "matrices": matrices, "out": folder, "files": list(files)}
+    return {"importance": importance, "matrices": matrices, "out": folder, "files": list(files)}
 
 
-def check(dataset: Dataset, likelihood: str, pairs: int, traversals: int, seed: int, out: str | None) -> None:
-    """Refuse at once what would fail later: a loss that does not suit the data, or no folder to write into."""
+def check_perceived_factors(
+    dataset: Dataset, likelihood: str, pairs: int, traversals: int, seed: int, out: str | None
+) -> None:
+    """Refuse arguments of `write_perceived_factors` that would fail later, such as a loss that does not suit the data.
+
+    The folder is tried, too: it must be possible to write into it.
+    """
     from untwine.analysis.distances import perceived
     from untwine.analysis.perception import FEWEST
     from untwine.checks import whole
@@ -92,7 +98,7 @@ def check(dataset: Dataset, likelihood: str, pairs: int, traversals: int, seed: 
 
 
 def default_folder(dataset: str, likelihood: str) -> Path:
-    """Where results go: a folder for each dataset and likelihood.
+    """The default folder of the results: one for each dataset and likelihood.
 
     >>> [default_folder("pinwheel", text).as_posix() for text in ("squared-error", "laplace(scale=0.1)")]
     ['perceived/pinwheel', 'perceived/pinwheel-laplace-scale-0.1']
@@ -103,11 +109,11 @@ def default_folder(dataset: str, likelihood: str) -> Path:
 
 @contextmanager
 def _writable(folder: Path) -> Iterator[None]:
-    """A folder that can be written into. If it had to be made and stays empty, it goes again."""
+    """Make the folder, and check that files can be written into it. A new folder that stays empty is removed."""
     missing = []
     try:
         try:
-            missing = [one for one in (folder, *folder.parents) if not one.exists()]
+            missing = [path for path in (folder, *folder.parents) if not path.exists()]
             folder.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
             raise UntwineError(f"cannot make the folder {folder}: a file is in its way") from None
@@ -119,6 +125,6 @@ def _writable(folder: Path) -> Iterator[None]:
             raise UntwineError(f"cannot write into {folder}: {error.strerror}") from None
         yield
     finally:
-        with suppress(OSError):  # not empty, or never made
-            for one in missing:
-                one.rmdir()
+        with suppress(OSError):  # it is not empty, or was never made
+            for path in missing:
+                path.rmdir()

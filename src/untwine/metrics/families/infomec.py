@@ -8,9 +8,9 @@ from jaxtyping import Float64, Int64
 from untwine.checks import whole
 from untwine.errors import UntwineError, unknown
 from untwine.metrics.arrays import dead_codes
-from untwine.metrics.information import entropy, labels, mutual_information
+from untwine.metrics.families.information import entropy, labels, mutual_information
+from untwine.metrics.learners.split import ordered
 from untwine.metrics.score import Outcome, metric
-from untwine.metrics.split import ordered
 
 ESTIMATORS = ("knn", "histogram")
 

@@ -13,7 +13,16 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from untwine.checks import whole
-from untwine.metrics.aggregate import check, dtype, log_aggregate, log_marginals, log_prob, mapped, rows, sampled
+from untwine.metrics.families.aggregate import (
+    check,
+    dtype,
+    log_aggregate,
+    log_marginals,
+    log_prob,
+    mapped,
+    rows,
+    sampled,
+)
 from untwine.metrics.score import Outcome, metric
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What a dataset looks like: a picture of walks along its factors (michlo2023, Figure 2)."""
+"""A picture of a dataset: what each factor changes (michlo2023, Figure 2). `untwine data show` draws it."""
 
 from __future__ import annotations
 
@@ -13,46 +13,46 @@ from untwine.data.specs import called, slug
 from untwine.errors import UntwineError
 
 
-def run(dataset: Dataset, steps: int = 8, seed: int = 0, out: str | Path | None = None) -> dict[str, Any]:
+def draw_dataset(dataset: Dataset, steps: int = 8, seed: int = 0, out: str | Path | None = None) -> dict[str, Any]:
     """Draw a column of images for each factor, along which that factor alone changes.
 
-    All columns go through one random state. Of a factor with more values than steps, values at equal distances
-    are shown. Of data without factors, random examples are shown.
+    All columns pass through one random state. A factor with more values than steps shows values at equal distances.
+    A dataset without factors shows random examples.
 
     Args:
-        dataset: Of images.
-        steps: How many images each column has, at most.
-        seed: Of the state through which the columns go.
+        dataset: A dataset of images.
+        steps: The most images in a column.
+        seed: The seed of the state through which the columns pass.
         out: The picture, a .png, .pdf or .svg file.
     """
-    from untwine import report as pictures
     from untwine.analysis import factor_traversals
+    from untwine.report import figures
 
-    check(dataset, steps, seed, out)
+    check_picture(dataset, steps, seed, out)
     name = called(dataset)
     target = Path(out) if out is not None else Path("shown") / f"{slug(name)}.png"
     if dataset.factors is None:
-        figure = pictures.images(_examples(dataset, steps, seed), title=name)
+        figure = figures.images(_examples(dataset, steps, seed), title=name)
         columns = {}
     else:
-        found = factor_traversals(dataset, steps, seed)
-        figure = pictures.factor_traversals(found, title=name)
-        columns = {factor: values.tolist() for factor, (values, _) in found.items()}
+        traversals = factor_traversals(dataset, steps, seed)
+        figure = figures.factor_traversals(traversals, title=name)
+        columns = {factor: values.tolist() for factor, (values, _) in traversals.items()}
     try:
-        pictures.save(figure, target)
+        figures.save(figure, target)
     except OSError as error:
         raise UntwineError(f"cannot write {target}: {error.strerror or error}") from None
     return {"out": str(target), "columns": columns}
 
 
-def check(dataset: Dataset, steps: int, seed: int, out: str | Path | None) -> None:
-    """Refuse at once what has no picture."""
-    from untwine.report.figures import kind_of
+def check_picture(dataset: Dataset, steps: int, seed: int, out: str | Path | None) -> None:
+    """Refuse arguments of `draw_dataset` that would fail, before anything is drawn."""
+    from untwine.report.saving import picture_format
 
     whole("steps", steps, 2)
     whole("seed", seed, 0)
     if out is not None:
-        kind_of(out)
+        picture_format(out)
     if len(dataset.shape) != 3:
         raise UntwineError(
             f"examples of {dataset!r} are vectors of {dataset.shape[0]} numbers: there is no image to show"
@@ -60,6 +60,7 @@ def check(dataset: Dataset, steps: int, seed: int, out: str | Path | None) -> No
 
 
 def _examples(dataset: Dataset, steps: int, seed: int) -> np.ndarray:
+    """Random examples `[down, across, *shape]`, at most `steps` in each direction."""
     from untwine.metrics.designs import among
 
     chosen = among(len(dataset), steps * steps, seed, purpose="shown examples")

@@ -1,0 +1,91 @@
+"""SAP: how far a factor's best code predicts it better than the second best."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float64, Num
+
+from untwine.errors import UntwineError
+from untwine.metrics.arrays import varying
+from untwine.metrics.families.information import labels
+from untwine.metrics.learners import svm
+from untwine.metrics.learners.split import split
+from untwine.metrics.score import Outcome, metric
+
+
+def gaps(performance: Float64[np.ndarray, "d k"], constant: Float64[np.ndarray, " k"]) -> Float64[np.ndarray, " k"]:
+    """For each factor the best code's performance less that of the second best; a single code's rival is a constant.
+
+    >>> gaps(np.array([[0.9, 0.1], [0.2, 0.4]]), np.zeros(2)).round(3).tolist()
+    [0.7, 0.3]
+    """
+    rivals = performance if len(performance) > 1 else np.vstack([performance, constant])
+    ordered = np.sort(rivals, axis=0)
+    return ordered[-1] - ordered[-2]
+
+
+@metric(continuous=True)
+def sap(
+    codes: Float64[np.ndarray, "n d"],
+    factors: Num[np.ndarray, "n k"],
+    regression: bool | None = None,
+    test: float = 1 / 3,
+    C: float = 0.01,
+    seed: int = 0,
+) -> Outcome:
+    """Mean over factors of how much better the best single code predicts it than the second best (SAP).
+
+    Kumar et al. 2018, section 3. A code's score is the accuracy on held-out samples of a linear support vector
+    machine (squared hinge, one against the rest, balanced classes: liblinear's, solved exactly), or for continuous
+    factors R^2 = cov^2 / (var var) over all samples. A code that never varies scores 0, as does the rival of a
+    single code.
+
+    Noise has about 0. By regression, a code that is linear in its factor alone has 1. By classification, a perfect
+    code of a factor of two values has 1/2 (1 if all other codes are dead), and of four about 3/4; but one value
+    against the rest is one threshold on a line, which cannot tell many values apart: with 64 a perfect code has about
+    0.01. The classifiers are regularised and the codes taken as they are, so their scale and their offset matter: at
+    a scale of 0.01 the perfect code of four values falls to about 0.3. Regression depends on neither.
+
+    Args:
+        regression: R^2 of a linear fit in place of a classifier; if None, for factors that are floats.
+        test: The fraction of samples that classifiers are tested on.
+        C: The weight of a classifier's errors against its regulariser.
+        seed: Chooses the samples to test on.
+
+    >>> x = np.indices((2, 2, 50)).reshape(3, -1).T[:, :2]
+    >>> float(sap(4.0 * x, x)) > 0.4, round(float(sap(4.0 * x, x, regression=True)), 6)
+    (True, 1.0)
+    """
+    floats = np.issubdtype(factors.dtype, np.floating)
+    if regression is False and floats:
+        raise UntwineError("sap: factors are floats, which have no classes: leave out regression=False, or bin them")
+    regression = floats if regression is None else regression
+    scores = r_squared(codes, factors) if regression else _accuracies(codes, factors, test, C, seed)
+    by_factor = gaps(scores, np.zeros(factors.shape[1]))
+    return float(by_factor.mean()), {"scores": scores, "gaps": by_factor, "settings": {"regression": bool(regression)}}
+
+
+def r_squared(codes: Float64[np.ndarray, "n d"], factors: Num[np.ndarray, "n k"]) -> Float64[np.ndarray, "d k"]:
+    """Squared correlations of all codes with all factors; 0 for codes that never vary.
+
+    >>> r_squared(np.array([[0.0, 3.0], [1.0, 3.0], [2.0, 3.0]]), np.array([[0], [-2], [-4]])).round(6).tolist()
+    [[1.0], [0.0]]
+    """
+    live = varying(codes)
+    found = np.zeros((codes.shape[1], factors.shape[1]))
+    if live.any():
+        both = np.hstack([codes[:, live], factors])
+        both /= np.abs(both).max(0)  # squares of tiny numbers would vanish
+        count = int(live.sum())
+        found[live] = np.corrcoef(both, rowvar=False)[:count, count:] ** 2
+    return found
+
+
+def _accuracies(codes: np.ndarray, factors: np.ndarray, test: float, C: float, seed: int) -> np.ndarray:
+    values, sizes = labels(factors)
+    trained, tested = split(codes, factors, test, seed)
+    found = np.zeros((codes.shape[1], len(sizes)))
+    for j in np.flatnonzero(varying(codes[trained])):
+        machines = svm.train(codes[trained, j], values[trained], sizes, C)
+        found[j] = (machines(codes[tested, j]) == values[tested]).mean(0)
+    return found
