@@ -102,9 +102,10 @@ def jacobian_vae(power: int) -> Callable[..., Tensor]:
         z = plain.z() if rest.get("through") == "both" else plain.z().detach()
         columns = plain.columns(z)
         if rest.get("estimator") == "finite":
-            steps = 1e-3 * torch.eye(LATENTS, dtype=plain.x.dtype)
+            eps = rest.get("eps", 1e-3)
+            steps = eps * torch.eye(LATENTS, dtype=plain.x.dtype)
             image = lambda z: torch.sigmoid(plain.decode(z))
-            columns = torch.stack([(image(z + step) - image(z)) / 1e-3 for step in steps], -1)
+            columns = torch.stack([(image(z + step) - image(z)) / eps for step in steps], -1)
         norms = columns.abs().pow(power).sum(1)  # [batch, latent]
         if rest.get("columns"):
             chosen = plain.batch.noise["jacobian/columns"].argsort(1)[:, : rest["columns"]]
@@ -293,6 +294,7 @@ TABLE: dict[str, list[tuple[Callable[..., Tensor], dict[str, Any]]]] = {
         (jacobian_vae(1), {"gamma": 3.0, "anneal": 5, "columns": 2}),
         (jacobian_vae(1), {"gamma": 3.0, "anneal": 5, "through": "both"}),
         (jacobian_vae(1), {"gamma": 3.0, "anneal": 5, "estimator": "finite"}),
+        (jacobian_vae(1), {"gamma": 3.0, "anneal": 5, "estimator": "finite", "eps": 0.5, "columns": 2}),
         (jacobian_vae(1), {"gamma": 3.0, "anneal": 5, "columns": 1, "images": 0.25}),
         (jacobian_vae(1), {"gamma": 3.0, "anneal": 5, "through": "both", "images": 0.5}),
     ],
@@ -391,13 +393,14 @@ def test_every_number_matters(name, key, default):
     """Once the schedules have come to rest, each weight moves the loss."""
     if key in ADVERSARIAL:
         pytest.skip("it acts on an adversary alone: tests/contracts/test_training.py")
-    base = uw.methods.get(name)()
+    rest = {"estimator": "finite"} if key == "eps" else {}  # exact columns have no steps
+    base = uw.methods.get(name)(**rest)
     vae, batch = model(base), draw(base)
 
     def loss(objective: Objective) -> float:
         return evaluated(vae, objective, batch, 10**9)["loss"].item()
 
-    assert loss(uw.methods.get(name)(**{key: other(default)})) != pytest.approx(loss(base), rel=1e-9)
+    assert loss(uw.methods.get(name)(**{key: other(default)}, **rest)) != pytest.approx(loss(base), rel=1e-9)
 
 
 # --- specs and packs --------------------------------------------------------------------------------
@@ -532,6 +535,7 @@ def test_numbers_in_text_may_differ_by_member():
         ("factor_vae", {"hidden": True}, "hidden of method 'factor_vae' must be a whole number, 1 or more, not True"),
         ("factor_vae", {"discriminator_lr": -1.0}, "must be positive"),
         ("annealed_vae", {"capacity": -1.0}, "0 or more"),
+        ("jl1_vae", {"eps": 0.0}, "eps .* must be positive, not 0.0"),
         ("info_vae", {"divergence": uw.penalties.mmd().watch()}, "only watched"),
         ("vae", {"prior": "generalised-normal(p=100)"}, "from 0.1 to 30"),
         ("vae", {"prior": 3}, "a prior is a name"),

@@ -166,6 +166,32 @@ def test_gradients_of_the_jacobian_against_finite_differences(name, settings, sh
     assert 0.0 not in exact and differences == pytest.approx(exact, rel=1e-3)
 
 
+@pytest.mark.parametrize("eps", [1e-3, 0.5])
+@pytest.mark.parametrize(("name", "settings", "shape"), CASES)
+def test_differences_are_those_of_two_passes(name, settings, shape, eps):
+    """Their L1 and L2 norms, and the gradients of these by z and all parameters, kinks that are crossed included."""
+    vae = make(name, settings, shape).double()
+    decode = nn.Sequential(vae.decoder, vae.likelihood.mean)
+    z = points(2, torch.float64).requires_grad_()
+    wanted = [z, *decode.parameters()]
+    with torch.no_grad():  # biases start at zero, or nearly so: kinks would be crossed for no latent or for all
+        for seed, parameter in enumerate(decode.parameters()):
+            noise = torch.randn(parameter.shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+            parameter.add_(0.05 * noise)
+    plain = torch.stack([(decode(z + eps * step) - decode(z)) / eps for step in torch.eye(LATENTS).double()], 1)
+    ours = jacobian(decode, z, "finite", eps)
+    assert (ours - plain).abs().max() < 1e-10 * plain.abs().max()
+    assert eps < 0.1 or (ours - jacobian(decode, z)).abs().max() > 1e-6  # they are not the exact columns
+    for p in (1, 2):
+        found, expected = (
+            torch.autograd.grad(columns.abs().pow(p).sum(), wanted, retain_graph=True, materialize_grads=True)
+            for columns in (ours, plain)
+        )
+        largest = max(gradient.abs().max() for gradient in expected)
+        for mine, theirs in zip(found, expected, strict=True):
+            assert (mine - theirs).abs().max() <= 1e-10 * largest
+
+
 @pytest.mark.parametrize(("name", "settings", "shape"), CASES)
 def test_its_decoder_is_known_or_passes_the_check_of_users_decoders(name, settings, shape):
     decoder = make(name, settings, shape).decoder

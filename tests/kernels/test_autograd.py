@@ -86,6 +86,25 @@ class Everything(nn.Module):
         return passed.output, push(passed, unit_tangents(x)), push(passed.at(some), unit_tangents(x[some])[:1])
 
 
+class Finite(nn.Module):
+    """The output, differences by large and small steps, tangents, and differences for a part of the batch."""
+
+    def __init__(self, inner: nn.Module):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        passed, some = trace(self.inner, x, finite=True), slice(0, 5, 2)
+        steps = unit_tangents(x)
+        return (
+            passed.output,
+            *(push(passed, eps * steps, finite=True) / eps for eps in (1.0, 1e-3)),
+            push(passed, steps),
+            push(passed.at(some), steps[:1, some], finite=True),
+            power_sum(passed, steps, 1, 0.5),
+        )
+
+
 def slopes(found: tuple[Tensor, ...], given: list[Tensor]) -> list[Tensor]:
     """Gradients of some function of all that was found."""
     total = sum((one * numbers(*one.shape, seed=7)).sum() for one in found)
@@ -145,6 +164,28 @@ def test_members_that_share(places: tuple[int | None, int | None]) -> None:
     parameters = pack(made) if places[0] == 0 else {k: v.detach().clone() for k, v in made.named_parameters()}
     x = numbers(*(() if places[1] is None else (MEMBERS,)), BATCH, LATENTS)
     both_ways(vmap(lambda p, x: functional_call(made, p, (x,)), in_dims=places), parameters, x)
+
+
+@every_chain
+def test_differences(name: str) -> None:
+    """Of one model, and of members; the gradient of where kinks lie goes through the values."""
+    made = Finite(network(name))
+    parameters = {key: value.detach().clone() for key, value in made.named_parameters()}
+    both_ways(lambda p, x: functional_call(made, p, (x,)), parameters, numbers(BATCH, LATENTS))
+    both_ways(vmap(lambda p, x: functional_call(made, p, (x,))), pack(made), numbers(MEMBERS, BATCH, LATENTS))
+
+
+@every_chain
+def test_differences_alone(name: str) -> None:
+    """Where nothing else has a gradient: the gradient is that of the difference of two passes."""
+    made = network(name)
+    x = numbers(BATCH, LATENTS).requires_grad_()
+    given, step = [x, *made.parameters()], 0.7 * unit_tangents(x)[:1]
+    expected = torch.autograd.grad((made(x + step[0]) - made(x)).abs().sum(), given)
+    with fast():
+        found = torch.autograd.grad(push(trace(made, x, finite=True), step, finite=True).abs().sum(), given)
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-11)
 
 
 class Sums(nn.Module):

@@ -15,7 +15,7 @@ from untwine.errors import UntwineError
 from untwine.kernels.layers import Linear
 from untwine.model import jacobian as J
 from untwine.model.check import check_jacobian
-from untwine.model.layers import ACTIVATIONS, rule
+from untwine.model.layers import ACTIVATIONS, difference_rule, rule
 from untwine.model.passes import flatten, is_known, push, trace
 
 
@@ -203,6 +203,82 @@ def test_finite_differences_converge_at_first_order_with_the_right_sign():
     errors = [(J.jacobian(decoder, z, "finite", eps) - truth).abs().max().item() for eps in (1e-3, 1e-4, 1e-5)]
     assert errors[0] / errors[1] == pytest.approx(10, rel=0.01) and errors[1] / errors[2] == pytest.approx(10, rel=0.01)
     assert errors[2] < 1e-5
+
+
+def differences(decoder: nn.Module, z: torch.Tensor, eps: float) -> torch.Tensor:
+    """(g(z + eps e) - g(z)) / eps by two passes: [batch, latent, *pixels]."""
+    return torch.stack([(decoder(z + eps * step) - decoder(z)) / eps for step in torch.eye(3).to(z.dtype)], 1)
+
+
+@pytest.mark.parametrize("eps", [1e-3, 0.7])
+@pytest.mark.parametrize("name", DECODERS)
+def test_differences_layer_by_layer_are_those_of_two_passes(name, eps):
+    """With the same gradients, also where kinks are crossed: in float64, known layers and others."""
+    decoder, z = make(name).double(), points(2, torch.float64).requires_grad_()
+    plain = out_of_place(decoder)
+    ours, theirs = J.jacobian(decoder, z, "finite", eps), differences(plain, z, eps)
+    assert torch.allclose(ours, theirs, rtol=1e-10, atol=1e-10)
+    for p in (1, 2):
+        found, expected = (
+            torch.autograd.grad(
+                columns.abs().pow(p).sum(), [z, *network.parameters()], retain_graph=True, materialize_grads=True
+            )
+            for columns, network in ((ours, decoder), (theirs, plain))
+        )
+        assert max(gradient.abs().max() for gradient in expected) > 1e-3
+        for mine, other in zip(found, expected, strict=True):
+            assert torch.allclose(mine, other, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", [nn.ReLU, lambda: nn.LeakyReLU(0.2), nn.Sigmoid, nn.Tanh, nn.SiLU])
+def test_differences_of_activations(kind):
+    """Small and large steps, to both sides, at inputs as large as they may be; nothing of a small step is lost."""
+    layer = kind()
+    a = torch.tensor([-200.0, -30.0, -2.0, -1e-4, 0.0, 1e-4, 2.0, 30.0, 200.0])
+    d = torch.tensor([-400.0, -90.0, -3.0, -1e-6, 0.0, 1e-6, 3.0, 90.0, 400.0])[:, None].expand(-1, 9)
+    ours = [tensor.clone().requires_grad_() for tensor in (a, d)]
+    theirs = [tensor.double().requires_grad_() for tensor in (a, d)]
+    found = difference_rule(layer)(layer, ours[0], ours[0], ours[1])
+    expected = layer(theirs[0] + theirs[1]) - layer(theirs[0])
+    known = kind is not nn.SiLU
+    assert torch.allclose(found.double(), expected, rtol=1e-5, atol=1e-9 if known else 1e-5)
+    weights = torch.randn(found.shape, generator=torch.Generator().manual_seed(0))
+    mine = torch.autograd.grad((found * weights).sum(), ours)
+    for one, other in zip(mine, torch.autograd.grad((expected * weights).sum(), theirs), strict=True):
+        assert torch.allclose(one.double(), other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("limit", [1, 4000, None])
+@pytest.mark.parametrize("name", ["every known layer", "residual"])
+def test_chunks_of_differences_change_nothing(name, limit):
+    decoder, z = make(name).double(), points(dtype=torch.float64).requires_grad_()
+    wanted = [z, *decoder.parameters()]
+    steps = 0.3 * J.unit_tangents(z)
+
+    def with_gradients(total: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return total, *torch.autograd.grad(total, wanted, materialize_grads=True)
+
+    found = with_gradients(J.column_sum(trace(decoder, z, True), steps, torch.square, limit, True).sum() / 0.09)
+    expected = with_gradients(differences(decoder, z, 0.3).square().sum())
+    for ours, theirs in zip(found, expected, strict=True):
+        assert torch.allclose(ours, theirs, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["every known layer", "nested"])
+def test_small_steps_need_no_more_precision_than_tangents(name):
+    """In float32, where two passes would leave little: against float64."""
+    decoder, z = make(name), points(20)
+    truth = J.jacobian(copy.deepcopy(decoder).double(), z.double(), "finite", 1e-5)
+    assert torch.allclose(J.jacobian(decoder, z, "finite", 1e-5).double(), truth, rtol=1e-4, atol=1e-6)
+    assert (differences(decoder, z, 1e-5).double() - truth).abs().max() > 1e-3
+
+
+def test_differences_need_a_pass_that_was_made_for_them():
+    decoder, z = make("tanh"), points()
+    passed, steps = trace(decoder, z), J.unit_tangents(z)
+    for limit in (1, None):
+        with pytest.raises(UntwineError, match=r"declare Needs\(differences=True\)"):
+            J.column_sum(passed, steps, torch.abs, limit, finite=True)
 
 
 def test_an_unknown_estimator_is_refused():

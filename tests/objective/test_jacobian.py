@@ -232,6 +232,25 @@ def test_all_images_is_the_default_and_a_share_is_structure():
     assert at_step({"p": quarter}, 0)["p"].term.images == (1, 4)
 
 
+def test_steps_of_differences():
+    """A number, one for each member, or a schedule; each comes back from JSON, as do penalties of old runs."""
+    for eps in (0.1, [0.1, 0.2], each(0.1, 0.2), uw.ramp(0.1, 10, 1.0)):
+        penalty = jacobian(1, "finite", eps=eps)
+        assert from_json(to_json(penalty)) == penalty
+    assert jacobian(1, "finite", eps=[0.1, 0.2]).term.eps == each(0.1, 0.2)
+    assert at_step({"p": jacobian(1, "finite", eps=uw.ramp(0.1, 10, 1.0))}, 5)["p"].term.eps == pytest.approx(0.55)
+    old = to_json(jacobian(1))
+    del old["term"]["eps"]
+    assert from_json(old) == jacobian(1)
+
+
+def test_differences_declare_that_they_need_the_pass():
+    assert jacobian(1, "finite").term.needs(INFO).differences and not jacobian(1).term.needs(INFO).differences
+    summed = 0.3 * jacobian(1) + 0.7 * jacobian(2, "finite")
+    assert summed.term.needs(INFO).differences
+    assert jacobian(1, "finite").term.needs(INFO).fixed == 1
+
+
 def test_needs():
     assert jacobian(1).term.needs(INFO).noise == {}
     assert jacobian(1, columns=3).term.needs(INFO).noise == {"columns": ("uniform", (4,))}
@@ -249,6 +268,9 @@ def test_needs():
         ({"images": 0.0}, "more than 0 and at most 1, not 0.0"),
         ({"images": 1.5}, "more than 0 and at most 1, not 1.5"),
         ({"images": 1e-9}, "a thousandth or more"),
+        ({"eps": 0.0}, "eps of penalty 'jacobian' must be positive, not 0.0"),
+        ({"eps": [0.1, -1.0]}, "eps of penalty 'jacobian' must be positive, not -1.0"),
+        ({"eps": abs}, "a number was expected"),
     ],
 )
 def test_refusals(arguments, message):

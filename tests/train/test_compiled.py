@@ -134,11 +134,12 @@ def dots(**arguments: Any) -> uw.Run:
     return uw.Run(method=uw.methods.jl1_vae(anneal=2, **arguments), dataset=images, network=network, **settings)
 
 
+@pytest.mark.parametrize("estimator", ["exact", "finite"])
 @pytest.mark.parametrize("images", [None, 0.5])
 @pytest.mark.parametrize("through", ["both", "decoder"])
-def test_convolutions(through: str, images: float | None) -> None:
+def test_convolutions(through: str, images: float | None, estimator: str) -> None:
     """Through our own kernels where there are such: other sums in another order."""
-    run = dots(columns=1, through=through, images=images)
+    run = dots(columns=1, through=through, images=images, estimator=estimator, eps=0.3)
     (plain, log), (fast, log2) = trained(run, None), trained(run, "trace")
     for a, b in zip(log, log2, strict=True):
         assert b["members"]["seed-1"] == pytest.approx(a["members"]["seed-1"], rel=1e-4)
@@ -162,6 +163,37 @@ def test_what_is_the_same_is_computed_once(images: float | None, monkeypatch: py
     both = counts["both"]
     assert min(both.values()) > 0
     assert counts["decoder"] == {**both, "conv_down": both["conv_down"] + 2}
+
+
+def test_differences_share_the_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether z is held fixed or not: the forward passes are the same."""
+    graphs, traced = [], compiled._traced
+    monkeypatch.setattr(compiled, "_traced", lambda *given: graphs.append(traced(*given)) or graphs[-1])
+    counts = []
+    for through in ("both", "decoder"):
+        trained(dots(through=through, columns=1, estimator="finite"), "trace")
+        graphs[-1].graph.eliminate_dead_code()
+        targets = [str(node.target) for node in graphs[-1].graph.nodes]
+        names = ("conv_up", "conv_up_fold", "weight_gradient")
+        counts.append([targets.count(f"untwine.{name}.default") for name in names])
+    assert counts[0] == counts[1] and min(counts[0]) > 0
+
+
+def test_steps_of_differences_that_differ_by_member() -> None:
+    fast = assert_equal(dots(columns=1, estimator="finite", eps=uw.each(0.01, 0.5)))
+    with double_precision():
+        alone, _ = trained(dots(columns=1, estimator="finite", eps=0.5), None)
+    torch.testing.assert_close(fast.state.parameters[1], alone.state.parameters[1], rtol=1e-9, atol=1e-12)
+    assert not torch.allclose(fast.state.parameters[0], alone.state.parameters[0], rtol=1e-6)
+
+
+def test_a_step_of_differences_that_is_a_schedule() -> None:
+    """It moves at every step, on both paths; the same numbers as those of its steps at rest."""
+    schedule = uw.ramp(0.5, 2, 0.01)
+    fast = assert_equal(dots(columns=1, estimator="finite", eps=schedule))
+    assert not torch.allclose(
+        fast.state.parameters, assert_equal(dots(columns=1, estimator="finite", eps=0.01)).state.parameters, rtol=1e-6
+    )
 
 
 def test_a_dead_member_stays_as_it_was() -> None:

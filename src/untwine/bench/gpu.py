@@ -77,8 +77,7 @@ class Plan:
                 yield from self._encoding()
             elif table == "variants":
                 for path, precision, variant in product(self.paths or PATHS, both, self.variants or known):
-                    if path == "plain" or "finite" not in variant or self.variants:
-                        yield Case(table, variant, PACK, WIDTH, path, precision)
+                    yield Case(table, variant, PACK, WIDTH, path, precision)
             else:
                 packs = (self.packs or PACKS) if table == "packs" else (PACK,)
                 latents = (self.latents or LATENTS) if table == "latents" else (WIDTH,)

@@ -76,10 +76,22 @@ class Link:
 
 @dataclass(frozen=True)
 class Plan:
-    """The links of a chain, and whether it carries values (with biases and ReLUs) or tangents (with masks)."""
+    """The links of a chain, and what it carries.
+
+    Args:
+        links: The links.
+        tangents: Whether it carries tangents (with masks) instead of values (with biases and ReLUs).
+        finite: Whether a chain of values returns the inputs of its ReLUs too, which finite differences need.
+    """
 
     links: tuple[Link, ...]
     tangents: bool = False
+    finite: bool = False
+
+    @property
+    def relus(self) -> int:
+        """The number of ReLUs."""
+        return sum(link.relu for link in self.links)
 
     @property
     def folds(self) -> bool:
@@ -107,9 +119,16 @@ class Plan:
             bits.append(output_bits)
         return outputs, bits if self.links[-1].relu else bits[:-1]
 
+    def relu_inputs(
+        self, x: Tensor, outputs: Sequence[Tensor], weights: Sequence[Tensor], biases: Sequence[Tensor | None]
+    ) -> list[Tensor]:
+        """The inputs of the ReLUs, computed from the input of the chain and the outputs of its links."""
+        links = zip(self.links, (x, *outputs), weights, biases, strict=False)
+        return [link.forward(value, w, bias, None, False)[0] for link, value, w, bias in links if link.relu]
+
     def backward(
         self, g: Tensor, inputs: Sequence[Tensor], weights: Sequence[Tensor], masks: Sequence[Mask | None],
-        biased: Sequence[bool], needs_input: bool,
+        biased: Sequence[bool], needs_input: bool, relu_gradients: Sequence[Tensor | None] = (),
     ) -> tuple[Tensor | None, list[Tensor], list[Tensor | None]]:  # fmt: skip
         """The gradients of the input, the weights and the biases.
 
@@ -120,14 +139,21 @@ class Plan:
             masks: The mask of the ReLU behind each link.
             biased: Whether each link has a bias.
             needs_input: Whether the gradient of the input is needed; else it is None.
+            relu_gradients: For each link a gradient of the input of its ReLU, which is added, or None; empty for none.
         """
         count = len(self.links)
+        relu_gradients = relu_gradients or [None] * count
         weight_gradients: list[Tensor] = []
         bias_gradients: list[Tensor | None] = [None] * count
         if biased[-1]:
             bias_gradients[-1] = g.sum((1, 2, 3), dtype=weights[-1].dtype)
         for number in reversed(range(count)):
-            link, w = self.links[number], weights[number]
+            link, w, added = self.links[number], weights[number], relu_gradients[number]
+            if added is not None:
+                g = g + added.to(g.dtype)
+                bias_gradient = bias_gradients[number]
+                if bias_gradient is not None:
+                    bias_gradients[number] = bias_gradient + added.sum((1, 2, 3), dtype=w.dtype)
             g = g.contiguous()
             weight_gradients.append(link.weight_gradient(inputs[number], g).to(w.dtype))
             if number:
@@ -146,7 +172,7 @@ def _masks(plan: Plan, values: Sequence[Tensor], bits: Sequence[Tensor]) -> list
 
 
 class Chain(torch.autograd.Function):
-    """`(plan, x, *weights, *rest) -> (output, *outputs of the ReLUs, *their bits)`.
+    """`(plan, x, *weights, *rest) -> (output, *outputs of the ReLUs, *their bits)`, and their inputs if `plan.finite`.
 
     For values `rest` are the biases, for tangents the masks: outputs of the ReLUs, then their bits. The first
     dimension of all tensors is members (at least one); `x` is `[members, images, height, width, channels]`.
@@ -166,21 +192,27 @@ class Chain(torch.autograd.Function):
         biases = [bias if bias is None else bias.contiguous() for bias in rest]
         outputs, bits = plan.forward(x, weights, biases, none)  # type: ignore[arg-type]
         last = [outputs[-1].clone()] if plan.links[-1].relu else []
-        return outputs[-1], *outputs[:-1], *last, *bits
+        relu_inputs = plan.relu_inputs(x, outputs, weights, biases) if plan.finite else []  # type: ignore[arg-type]
+        return outputs[-1], *outputs[:-1], *last, *bits, *relu_inputs
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        ctx.plan = inputs[0]
-        ctx.mark_non_differentiable(*output[1:])
+        plan: Plan = inputs[0]
+        masks = output[1 : len(output) - plan.relus] if plan.finite else output[1:]
+        ctx.plan = plan
+        ctx.output_shape = output[0].shape
+        ctx.mark_non_differentiable(*masks)
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*inputs[1:], *output[1:])
+        ctx.save_for_backward(*inputs[1:], *masks)
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor | None, *_: Any) -> Any:
+    def backward(ctx: Any, g: Tensor | None, *other_gradients: Tensor | None) -> Any:
         plan: Plan = ctx.plan
-        count, relus = len(plan.links), sum(link.relu for link in plan.links)
+        count, relus = len(plan.links), plan.relus
         inputs = 1 + count + (2 * relus if plan.tangents else count)
-        if g is None:
+        last_gradients = iter(other_gradients[len(other_gradients) - relus :] if plan.finite else ())
+        relu_gradients = [next(last_gradients, None) if link.relu else None for link in plan.links]
+        if g is None and all(gradient is None for gradient in relu_gradients):
             return (None,) * (1 + inputs)
         x, weights, rest = ctx.saved_tensors[0], ctx.saved_tensors[1 : 1 + count], ctx.saved_tensors[1 + count : inputs]
         outputs = ctx.saved_tensors[inputs:]
@@ -188,13 +220,16 @@ class Chain(torch.autograd.Function):
             values, masks = [x, *reversed(outputs)], _masks(plan, rest[:relus], rest[relus:])
         else:
             values, masks = [x, *outputs[: count - 1]], _masks(plan, outputs[:relus], outputs[relus:])
-        g = g.to(x.dtype)
+        slope: Tensor = x.new_zeros(ctx.output_shape) if g is None else g.to(x.dtype)
         if masks[-1] is not None:
             relu = masks[-1].values
-            g = g.unflatten(1, (-1, relu.shape[1])).where((relu > 0)[:, None], 0.0).flatten(1, 2)
+            slope = slope.unflatten(1, (-1, relu.shape[1])).where((relu > 0)[:, None], 0.0).flatten(1, 2)
         biased = [not plan.tangents and rest[number] is not None for number in range(count)]
-        g, weight_gradients, sums = plan.backward(g, values, weights, masks, biased, ctx.needs_input_grad[1])
-        return None, g, *weight_gradients, *([None] * len(rest) if plan.tangents else sums)
+        needs_input = ctx.needs_input_grad[1]
+        x_slope, weight_gradients, sums = plan.backward(
+            slope, values, weights, masks, biased, needs_input, relu_gradients
+        )
+        return None, x_slope, *weight_gradients, *([None] * len(rest) if plan.tangents else sums)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], plan: Plan, *tensors: Tensor | None) -> Any:

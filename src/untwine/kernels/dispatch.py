@@ -9,11 +9,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
+from untwine.kernels.differences import activation_difference
 from untwine.kernels.layers import torch_type
 
 if TYPE_CHECKING:
@@ -107,10 +109,12 @@ class Stage(nn.Module):
             links.append(Link(Geometry(*sizes, kernel, stride, padding), isinstance(layer, nn.ConvTranspose2d), relu))
         return Plan(tuple(links), tangents)
 
-    def _apply_chain(self, x: Tensor, rest: Sequence[Tensor | None], tangents: bool) -> list[Tensor]:
+    def _apply_chain(
+        self, x: Tensor, rest: Sequence[Tensor | None], tangents: bool, finite: bool = False
+    ) -> list[Tensor]:
         from untwine.kernels.autograd import Chain
 
-        plan = self._plan(x.shape[2:], tangents)
+        plan = replace(self._plan(x.shape[2:], tangents), finite=finite)
         return list(Chain.apply(plan, _to_kernel_layout(x), *self._weights(), *rest))  # type: ignore[no-untyped-call]
 
     def _convolutions(self) -> list[nn.Conv2d | nn.ConvTranspose2d]:
@@ -119,11 +123,20 @@ class Stage(nn.Module):
     def _weights(self) -> list[Tensor]:
         return [layer.weight[None] for layer in self._convolutions()]
 
-    def trace(self, x: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """The output, and the masks that tangents need: the outputs of the ReLUs (channels last), then their bits."""
+    def _relus(self) -> int:
+        """The number of ReLUs; `trace` keeps an output and its bits for each, and with `finite` an input."""
+        return sum(type(layer) is nn.ReLU for layer in self.layers)
+
+    def trace(self, x: Tensor, finite: bool = False) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """The output, and the masks that tangents need: the outputs of the ReLUs (channels last), then their bits.
+
+        Args:
+            x: The input.
+            finite: Whether to keep what finite differences need too: the inputs of the ReLUs.
+        """
         biases = [None if layer.bias is None else layer.bias[None] for layer in self._convolutions()]
-        output, *masks = self._apply_chain(x, biases, tangents=False)
-        return output[0].permute(0, 3, 1, 2), tuple(masks)
+        output, *kept = self._apply_chain(x, biases, tangents=False, finite=finite)
+        return output[0].permute(0, 3, 1, 2), tuple(kept)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.trace(x)[0]
@@ -140,7 +153,8 @@ class Stage(nn.Module):
         from untwine.kernels import operators
         from untwine.kernels.autograd import ChainNorm
 
-        plan, half = self._plan(tangents.shape[3:], True), len(masks) // 2
+        plan, half = self._plan(tangents.shape[3:], True), self._relus()
+        masks = masks[: 2 * half]
         if not plan.folds or half < 2 or len(plan.links) != half + 1:
             return None
         x, (before, last) = _to_kernel_layout(tangents.flatten(0, 1)), (link.geometry for link in plan.links[-2:])
@@ -156,8 +170,26 @@ class Stage(nn.Module):
             masks: The masks of the pass, from `trace`.
             tangents: Tangents in front of the stage, `[columns, batch, ...]`.
         """
-        pushed = self._apply_chain(tangents.flatten(0, 1), masks, tangents=True)[0]
+        pushed = self._apply_chain(tangents.flatten(0, 1), masks[: 2 * self._relus()], tangents=True)[0]
         return pushed[0].permute(0, 3, 1, 2).unflatten(0, tangents.shape[:2])
+
+    def push_differences(self, kept: Sequence[Tensor], differences: Tensor) -> Tensor:
+        """The finite differences behind the stage.
+
+        Args:
+            kept: What the pass kept, from `trace` with `finite`.
+            differences: Differences in front of the stage, `[columns, batch, ...]`.
+        """
+        from untwine.kernels.autograd import Chain, Plan
+
+        plan, relu = self._plan(differences.shape[3:], True), nn.ReLU()
+        x, relu_inputs = _to_kernel_layout(differences.flatten(0, 1)), iter(kept[2 * self._relus() :])
+        for link, weight in zip(plan.links, self._weights(), strict=True):
+            x = Chain.apply(Plan((replace(link, relu=False),), True), x, weight)[0]  # type: ignore[no-untyped-call]
+            if link.relu:
+                columns = x[0].unflatten(0, differences.shape[:2])
+                x = activation_difference(relu, next(relu_inputs)[0], columns).flatten(0, 1)[None]
+        return x[0].permute(0, 3, 1, 2).unflatten(0, differences.shape[:2])
 
 
 class Dense(nn.Module):
@@ -179,6 +211,8 @@ class Dense(nn.Module):
             tangents: Tangents in front of the layer, `[columns, batch, ...]`.
         """
         return _product(tangents, self.layer.weight)
+
+    push_differences = push  # the layer is linear
 
 
 class _Product(torch.autograd.Function):

@@ -27,6 +27,7 @@ def jl1_vae(
     estimator: Literal["exact", "finite"] = "exact",
     through: Literal["decoder", "both"] = "decoder",
     images: float | None = None,
+    eps: Number = 1e-3,
 ) -> uw.Objective:
     """E[-log p(x|z) + gamma |J_g(z)|_1] + beta KL(q(z|x) || N(0, I)) (Rhodes & Lee 2021, Eq. 3, as a loss).
 
@@ -38,6 +39,7 @@ def jl1_vae(
         estimator: exact, or finite: one-sided differences as in the paper.
         through: decoder: the gradient reaches the decoder alone, as in the authors' code; both: as Eq. 3 has it.
         images: The share of a batch's images whose columns are taken, such as 0.25, unbiasedly; None takes every image.
+        eps: The step of finite differences; a schedule must stay positive.
     """
     return uw.Objective(
         likelihood=uw.likelihoods.bernoulli,
@@ -45,7 +47,7 @@ def jl1_vae(
         prior=uw.priors.standard_normal,
         penalties={
             "kl": uw.ramp(beta, anneal) * uw.penalties.kl,
-            "jacobian": uw.ramp(gamma, anneal) * uw.penalties.jacobian(1, estimator, columns, through, images=images),
+            "jacobian": uw.ramp(gamma, anneal) * uw.penalties.jacobian(1, estimator, columns, through, eps, images),
         },
     )
 
@@ -59,6 +61,7 @@ def jl2_vae(
     estimator: Literal["exact", "finite"] = "exact",
     through: Literal["decoder", "both"] = "decoder",
     images: float | None = None,
+    eps: Number = 1e-3,
 ) -> uw.Objective:
     """E[-log p(x|z) + gamma |J_g(z)|_2^2] + beta KL(q(z|x) || N(0, I)): the control (Rhodes & Lee 2021, Figure 7).
 
@@ -70,6 +73,7 @@ def jl2_vae(
         estimator: exact, or finite: one-sided differences.
         through: decoder: the gradient reaches the decoder alone, as in the authors' code; both: the encoder too.
         images: The share of a batch's images whose columns are taken, such as 0.25, unbiasedly; None takes every image.
+        eps: The step of finite differences; a schedule must stay positive.
     """
     return uw.Objective(
         likelihood=uw.likelihoods.bernoulli,
@@ -77,6 +81,6 @@ def jl2_vae(
         prior=uw.priors.standard_normal,
         penalties={
             "kl": uw.ramp(beta, anneal) * uw.penalties.kl,
-            "jacobian": uw.ramp(gamma, anneal) * uw.penalties.jacobian(2, estimator, columns, through, images=images),
+            "jacobian": uw.ramp(gamma, anneal) * uw.penalties.jacobian(2, estimator, columns, through, eps, images),
         },
     )

@@ -1,6 +1,6 @@
 """The Jacobian of a decoder's mean with respect to the latents, and estimators of its columns.
 
-Exact columns are unit tangents, pushed forward through a pass that has been made already.
+Exact columns are unit tangents, pushed forward through a pass that has been made already; so are finite differences.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ def column_sum(
     tangents: Float[Tensor, "columns batch latent"],
     function: Callable[[Tensor], Tensor],
     limit: int | None = None,
+    finite: bool = False,
 ) -> Tensor:
     """The sum of `function(column)` over columns, `[batch, ...]`, in chunks, so that a step's memory is bounded.
 
@@ -57,6 +58,7 @@ def column_sum(
         function: Acts on each number, and must be pure: tensors that it closes over get no gradient.
         limit: The bytes that all columns may keep for the backward pass; beyond that each chunk is computed again
             there. None means `CHUNK_BYTES`.
+        finite: Whether the tangents are steps, and a column the difference that a step makes (see `push`).
     """
     limit = CHUNK_BYTES if limit is None else limit
     one, columns = tangent_bytes(passed), tangents.shape[0]
@@ -67,22 +69,30 @@ def column_sum(
         return _Added.apply(function(columns.to(tangents.dtype)))
 
     parts = tangents.split(size)
-    sums = [recomputed(passed, part, added) if recompute else added(push(passed, part)) for part in parts]
+    if recompute:
+        sums = [recomputed(passed, part, added, finite) for part in parts]
+    else:
+        sums = [added(push(passed, part, finite)) for part in parts]
     return functools.reduce(torch.add, sums)
 
 
-def power_sum(passed: Trace, tangents: Float[Tensor, "columns batch latent"], p: int) -> Float[Tensor, ""]:
+def power_sum(
+    passed: Trace, tangents: Float[Tensor, "columns batch latent"], p: int, eps: float | Tensor | None = None
+) -> Float[Tensor, ""]:
     """The sum of |column|^p over columns, images and pixels.
 
-    A last layer that acts on each pixel alone, such as a sigmoid, scales all columns of a pixel alike: its slopes
+    A last layer that acts on each pixel alone, such as a sigmoid, scales all exact columns of a pixel alike: its slopes
     scale the sum over columns instead of every column.
 
     Args:
         passed: The pass through which tangents are pushed.
         tangents: The directions of the columns.
         p: 1 or 2.
+        eps: The step of finite differences; None takes exact columns.
     """
     power = torch.abs if p == 1 else torch.square
+    if eps is not None:
+        return column_sum(passed, eps * tangents, power, finite=True).sum() / eps**p
     if type(passed.layers[-1]) is nn.Identity:  # a mean that is the output itself
         passed = passed.shorter()
     slopes = slope(passed.layers[-1], passed.output)
@@ -128,24 +138,6 @@ def choose(uniforms: Float[Tensor, "batch latent"], k: int) -> Int[Tensor, "batc
     return uniforms.argmin(-1, keepdim=True) if k == 1 else uniforms.topk(k, largest=False).indices
 
 
-def finite_differences(
-    decode: Callable[[Tensor], Tensor],
-    z: Float[Tensor, "batch latent"],
-    tangents: Float[Tensor, "columns batch latent"],
-    eps: float = 1e-3,
-) -> Float[Tensor, "columns batch ..."]:
-    """One-sided differences along each direction (rhodes2021, section 4.1), for comparison.
-
-    Args:
-        decode: The function.
-        z: Where to take them.
-        tangents: The directions.
-        eps: The step.
-    """
-    stepped = decode((z + eps * tangents).flatten(0, 1)).unflatten(0, tangents.shape[:2])
-    return (stepped - decode(z)) / eps
-
-
 def jacobian(
     decode: nn.Module,
     z: Float[Tensor, "batch latent"],
@@ -160,7 +152,7 @@ def jacobian(
     Args:
         decode: The network.
         z: Where to take it.
-        estimator: "exact" pushes tangents forward, "finite" takes one-sided differences, "sampled" takes some of the
+        estimator: "exact" pushes tangents forward, "finite" one-sided differences, "sampled" takes some of the
             d columns of each point, times d / columns, and leaves the others zero: its expectation is the Jacobian.
         eps: The step of finite differences.
         chunk: How many exact columns are pushed at once; None pushes all.
@@ -174,7 +166,7 @@ def jacobian(
         passed, tangents = trace(decode, z), unit_tangents(z)
         return torch.cat([push(passed, part) for part in tangents.split(chunk or len(tangents))]).transpose(0, 1)
     if estimator == "finite":
-        return finite_differences(decode, z, unit_tangents(z), eps).transpose(0, 1)
+        return (push(trace(decode, z, finite=True), eps * unit_tangents(z), finite=True) / eps).transpose(0, 1)
     if estimator == "sampled":
         if uniforms is None or not 1 <= columns <= z.shape[-1]:
             raise UntwineError("a sampled Jacobian needs uniforms [batch, latent] and 1 to d columns")

@@ -1,7 +1,7 @@
-"""How tangents pass through layers, and the activations that networks know by name.
+"""How tangents and finite differences pass through layers, and the activations that networks know by name.
 
 `rule(layer)` maps a tangent through a layer whose input and output are known; `None` means that the layer
-has no rule and `torch.func.jvp` must serve.
+has no rule and `torch.func.jvp` must serve. `difference_rule(layer)` does the same for finite differences.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from untwine.kernels.differences import activation_difference, is_supported
 from untwine.kernels.layers import torch_type
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {
@@ -93,6 +94,32 @@ def rule(layer: nn.Module) -> Rule | None:
     if kind is nn.Flatten and layer.start_dim != 1:
         return None
     return _RULES.get(kind)
+
+
+# For linear layers a difference is a tangent.
+_LINEAR = (nn.Identity, nn.Linear, nn.Conv2d, nn.ConvTranspose2d, nn.Flatten, nn.Unflatten)
+
+
+def difference_rule(layer: nn.Module) -> Rule:
+    """The rule of a layer for finite differences d of its input x: f(x + d) - f(x), with gradients of both.
+
+    Layers without a rule of their own are applied at both ends.
+
+    >>> x, d = torch.tensor([[-1.0, 1.0]]), torch.tensor([[[3.0, 0.5]], [[0.5, -3.0]]])
+    >>> difference_rule(nn.ReLU())(nn.ReLU(), x, x.relu(), d)
+    tensor([[[ 2.0000,  0.5000]],
+    <BLANKLINE>
+            [[ 0.0000, -1.0000]]])
+    """
+    if is_supported(layer):
+        return lambda layer, x, y, d: activation_difference(layer, x, d)
+    known = rule(layer)
+    return known if known is not None and isinstance(layer, _LINEAR) else _difference_of_ends
+
+
+def _difference_of_ends(layer: nn.Module, x: Tensor, y: Tensor, d: Tensor) -> Tensor:
+    """f(x + d) - f(x), both in the precision of the differences; a layer that works in place gets copies."""
+    return layer((x + d).flatten(0, 1)).unflatten(0, d.shape[:2]) - layer(x.clone())
 
 
 def held(module: nn.Module) -> Callable[..., Any]:

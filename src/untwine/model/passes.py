@@ -1,7 +1,11 @@
-"""The forward pass of a network, layer by layer, and tangents pushed forward through it.
+"""The forward pass of a network, layer by layer, and tangents or finite differences pushed forward through it.
 
-Known layers use their rule (a ReLU's tangent shares the primal's mask), any other module `torch.func.jvp`. All of it
-is ordinary torch code, so one backward pass gives the gradients of any function of the tangents.
+Known layers use their rule (a ReLU's tangent shares the primal's mask), any other module `torch.func.jvp`, or its
+outputs at both ends of a difference. All of it is ordinary torch code, so one backward pass gives the gradients of any
+function of what is pushed.
+
+Differences that are pushed are g(z + d) - g(z), with its gradient, kinks included. But no two large numbers are
+subtracted, so that a small step needs no more precision than a tangent does.
 """
 
 from __future__ import annotations
@@ -10,24 +14,26 @@ import contextlib
 import functools
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from untwine.errors import UntwineError
 from untwine.kernels.dispatch import Dense, Stage, stages
-from untwine.model.layers import held, rule
+from untwine.model.layers import difference_rule, held, rule
 
 
 @dataclass(frozen=True)
 class Trace:
-    """The forward pass of a decoder, layer by layer, through which tangents can be pushed."""
+    """The forward pass of a decoder, layer by layer, through which tangents can be pushed; differences if `finite`."""
 
     layers: tuple[nn.Module, ...]
     values: tuple[Tensor, ...]  # the input of each layer, then the output of the last
-    kept: tuple[tuple[Tensor, ...], ...]  # what else tangents need: the masks of a stage, `[1, batch, ...]`
+    kept: tuple[tuple[Tensor, ...], ...]  # what else is needed: the masks of a stage, `[1, batch, ...]`
+    finite: bool = False
 
     @property
     def output(self) -> Tensor:
@@ -35,17 +41,17 @@ class Trace:
 
     def then(self, layer: nn.Module) -> Trace:
         """The trace continued by one more layer."""
-        value, kept = _apply(layer, self.values[-1])
-        return Trace((*self.layers, layer), (*self.values, value), (*self.kept, kept))
+        value, kept = _apply(layer, self.values[-1], self.finite)
+        return replace(self, layers=(*self.layers, layer), values=(*self.values, value), kept=(*self.kept, kept))
 
     def shorter(self) -> Trace:
         """The trace without its last layer."""
-        return Trace(self.layers[:-1], self.values[:-1], self.kept[:-1])
+        return replace(self, layers=self.layers[:-1], values=self.values[:-1], kept=self.kept[:-1])
 
     def at(self, places: slice) -> Trace:
         """The pass of some examples of the batch."""
         kept = tuple(tuple(mask[:, places] for mask in masks) for masks in self.kept)
-        return Trace(self.layers, tuple(value[places] for value in self.values), kept)
+        return replace(self, values=tuple(value[places] for value in self.values), kept=kept)
 
 
 class _Joined(torch.autograd.Function):
@@ -69,15 +75,16 @@ class _Joined(torch.autograd.Function):
 class _Tracing(nn.Module):
     """`trace` of a network as a module."""
 
-    def __init__(self, network: nn.Module):
+    def __init__(self, network: nn.Module, finite: bool):
         super().__init__()
         self.network = network
+        self.finite = finite
 
     def forward(self, z: Tensor) -> Trace:
-        return trace(self.network, z)
+        return trace(self.network, z, self.finite)
 
 
-def parted(decoder: nn.Module, z: Float[Tensor, "batch ..."]) -> tuple[Trace, Trace]:
+def parted(decoder: nn.Module, z: Float[Tensor, "batch ..."], finite: bool = False) -> tuple[Trace, Trace]:
     """The pass of a decoder, and the same pass with z held fixed, whose gradients reach the weights alone.
 
     The first consists of two passes: one holds z fixed, the other the weights. So gradients of both results share one
@@ -87,11 +94,18 @@ def parted(decoder: nn.Module, z: Float[Tensor, "batch ..."]) -> tuple[Trace, Tr
     Args:
         decoder: The decoder.
         z: Its input.
+        finite: Whether differences are to be pushed through the passes.
     """
-    fixed = trace(decoder, z.detach())
-    other: Trace = held(_Tracing(decoder))(z)
-    values = tuple(_Joined.apply(a, b) for a, b in zip(other.values[1:], fixed.values[1:], strict=True))
-    return Trace(fixed.layers, (z, *values), fixed.kept), fixed
+    fixed = trace(decoder, z.detach(), finite)
+    other: Trace = held(_Tracing(decoder, finite))(z)
+    values = _joined(other.values[1:], fixed.values[1:])
+    kept = tuple(map(_joined, other.kept, fixed.kept)) if finite else fixed.kept
+    return replace(fixed, values=(z, *values), kept=kept), fixed
+
+
+def _joined(first: Sequence[Tensor], second: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Pairs of equal tensors, each as one tensor with a gradient for both; bits of masks have none."""
+    return tuple(_Joined.apply(a, b) if a.is_floating_point() else b for a, b in zip(first, second, strict=True))
 
 
 def flatten(module: nn.Module) -> list[nn.Module]:
@@ -101,8 +115,8 @@ def flatten(module: nn.Module) -> list[nn.Module]:
     return [module]
 
 
-def _apply(layer: nn.Module, x: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
-    return layer.trace(x) if isinstance(layer, Stage) else (_value(layer, x), ())
+def _apply(layer: nn.Module, x: Tensor, finite: bool = False) -> tuple[Tensor, tuple[Tensor, ...]]:
+    return layer.trace(x, finite) if isinstance(layer, Stage) else (_value(layer, x), ())
 
 
 def _value(layer: nn.Module, x: Tensor) -> Tensor:
@@ -117,27 +131,35 @@ def applied(network: nn.Module, x: Float[Tensor, "batch ..."]) -> Float[Tensor, 
     return x
 
 
-def trace(decoder: nn.Module, z: Float[Tensor, "batch ..."]) -> Trace:
+def trace(decoder: nn.Module, z: Float[Tensor, "batch ..."], finite: bool = False) -> Trace:
     """Run a network, and keep what tangents need.
 
     Args:
         decoder: The network.
         z: Its input.
+        finite: Whether to keep what finite differences need too.
     """
-    passed = Trace((), (z,), ())
+    passed = Trace((), (z,), (), finite)
     for layer in stages(flatten(decoder)):
         passed = passed.then(layer)
     return passed
 
 
 def _push(
-    layers: Sequence[nn.Module], values: Sequence[Tensor], kept: Sequence[Sequence[Tensor]], tangents: Tensor
+    layers: Sequence[nn.Module],
+    values: Sequence[Tensor],
+    kept: Sequence[Sequence[Tensor]],
+    tangents: Tensor,
+    finite: bool,
 ) -> Tensor:
     if not _by_kernels(layers):  # tangents keep their precision (float32) even where the pass ran in bfloat16
         values = [value.to(tangents.dtype) for value in values]
     for layer, x, y, masks in zip(layers, values[:-1], values[1:], kept, strict=True):
         if isinstance(layer, Stage | Dense):
-            tangents = layer.push(masks, tangents)
+            tangents = layer.push_differences(masks, tangents) if finite else layer.push(masks, tangents)
+            continue
+        if finite:
+            tangents = difference_rule(layer)(layer, x, y, tangents)
             continue
         known = rule(layer)
         if known is not None:
@@ -159,20 +181,32 @@ def _precision(layers: Sequence[nn.Module], tangents: Tensor) -> contextlib.Abst
     return contextlib.nullcontext() if _by_kernels(layers) else torch.autocast(device, enabled=False)
 
 
-def push(passed: Trace, tangents: Float[Tensor, "columns batch latent"]) -> Float[Tensor, "columns batch ..."]:
+def push(
+    passed: Trace, tangents: Float[Tensor, "columns batch latent"], finite: bool = False
+) -> Float[Tensor, "columns batch ..."]:
     """The directional derivatives of a pass, in the precision of the tangents.
 
     Args:
-        passed: The pass.
+        passed: The pass; for differences it must be `finite`.
         tangents: Directions at its input.
+        finite: Whether the tangents are steps of the input, and the result the differences g(z + step) - g(z).
 
     >>> layer = nn.Linear(2, 3)
     >>> columns = push(trace(layer, torch.ones(1, 2)), torch.eye(2)[:, None])
     >>> torch.allclose(columns[:, 0].T, layer.weight)
     True
     """
+    _require_finite(passed, finite)
     with _precision(passed.layers, tangents):
-        return _push(passed.layers, passed.values, passed.kept, tangents)
+        return _push(passed.layers, passed.values, passed.kept, tangents, finite)
+
+
+def _require_finite(passed: Trace, finite: bool) -> None:
+    if finite and not passed.finite:  # by kernels something would be missing
+        raise UntwineError(
+            "this pass did not keep what finite differences need: trace it with finite=True, or declare "
+            "Needs(differences=True) if this is a penalty"
+        )
 
 
 def tangent_bytes(passed: Trace) -> int:
@@ -183,9 +217,9 @@ def tangent_bytes(passed: Trace) -> int:
 class _Push(nn.Module):
     """The layers of a trace as one module, so that `functional_call` can put their weights in place."""
 
-    def __init__(self, passed: Trace, function: Callable[[Tensor], Tensor]):
+    def __init__(self, passed: Trace, function: Callable[[Tensor], Tensor], finite: bool):
         super().__init__()
-        self.layers, self.function = nn.ModuleList(passed.layers), function
+        self.layers, self.function, self.finite = nn.ModuleList(passed.layers), function, finite
         self.counts = [len(masks) for masks in passed.kept]
 
     def forward(self, tangents: Tensor, *values: Tensor) -> Tensor:
@@ -193,7 +227,7 @@ class _Push(nn.Module):
         rest = iter(values[count:])
         kept = [tuple(itertools.islice(rest, masks)) for masks in self.counts]
         with _precision(layers, tangents):
-            return self.function(_push(layers, values[:count], kept, tangents))
+            return self.function(_push(layers, values[:count], kept, tangents, self.finite))
 
 
 class _Recomputed(torch.autograd.Function):
@@ -229,15 +263,17 @@ class _Recomputed(torch.autograd.Function):
         return None, *(pulled.get(place) for place in range(len(tensors)))
 
 
-def recomputed(passed: Trace, tangents: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-    """`function(push(passed, tangents))`, which the backward pass computes again instead of keeping anything.
+def recomputed(passed: Trace, tangents: Tensor, function: Callable[[Tensor], Tensor], finite: bool = False) -> Tensor:
+    """`function(push(passed, tangents, finite))`, computed again in the backward pass instead of keeping anything.
 
     Args:
         passed: The pass.
         tangents: Directions at its input.
         function: A pure function of the pushed tangents.
+        finite: Whether the tangents are steps of the input (see `push`).
     """
-    module = _Push(passed, function)
+    _require_finite(passed, finite)
+    module = _Push(passed, function, finite)
     values = (*passed.values, *(mask for masks in passed.kept for mask in masks))
     state = {k: v for k, v in (*module.named_parameters(), *module.named_buffers()) if v.is_floating_point()}
     names, count = list(state), len(values)

@@ -121,7 +121,7 @@ def gather(penalties: Mapping[str, Penalty], info: Info) -> Needs:
     # What is only watched has no gradient, so that there is nothing to hold fixed.
     fixed = max((needs[name].fixed for name, penalty in penalties.items() if not penalty.watched), default=False)
     flags = needed("jacobian"), needed("prior"), needed("second")
-    return Needs(merged("noise"), *flags, merged("adversaries"), examples, fixed)
+    return Needs(merged("noise"), *flags, merged("adversaries"), examples, fixed, needed("differences"))
 
 
 def is_leaf(value: Any) -> bool:

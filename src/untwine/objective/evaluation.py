@@ -52,12 +52,13 @@ def evaluate(
     if pairing is not None:
         q = pairing.merge(q)
     z = q.sample(noise["posterior"])
-    share = (gather(penalties, vae.info) if needs is None else needs).fixed
+    needs = gather(penalties, vae.info) if needs is None else needs
+    share = needs.fixed
     # Without a compiler, a pass of its own through a share of the examples costs less than parting the pass of all.
     if share == 1 or (share and compiled):
-        decoded, fixed = parted(vae.decoder, z)
+        decoded, fixed = parted(vae.decoder, z, needs.differences)
     else:
-        decoded, fixed = trace(vae.decoder, z), None
+        decoded, fixed = trace(vae.decoder, z, needs.differences), None
     second_z = None
     if second is not None:
         with torch.no_grad():

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from untwine.arguments import Count, PerMember, Positive
+from untwine.arguments import Count, PerMember, Positive, PositiveNumber
 from untwine.errors import UntwineError
 from untwine.model.info import Info
-from untwine.model.jacobian import choose, chosen_tangents, finite_differences, power_sum, unit_tangents
+from untwine.model.jacobian import choose, chosen_tangents, power_sum, unit_tangents
 from untwine.model.passes import push
 from untwine.objective.core import Penalty, penalty
+from untwine.objective.schedules import schedule
 from untwine.objective.terms import Needs, Pass, Term
 from untwine.parts import part
 from untwine.quantities import Bound
@@ -28,20 +29,23 @@ class Jacobian(Term):
     estimator: Literal["exact", "finite"] = "exact"
     columns: Count | None = None
     through: Literal["decoder", "both"] = "decoder"
-    eps: Positive = 1e-3
+    eps: PositiveNumber = 1e-3
     images: tuple[Count, Count] = (1, 1)  # a fraction, as integers, since floats may differ by member
 
     def __post_init__(self) -> None:
+        schedule(self.eps)  # refuses a function that is no schedule
         if self.images[0] > self.images[1]:
             raise UntwineError(f"images of penalty 'jacobian' must be a fraction of at most 1, not {self.images}")
 
     def needs(self, info: Info) -> Needs:
-        fixed = Fraction(*self.images) if self.through == "decoder" and self.estimator == "exact" else False
-        if self.columns is None:
-            return Needs(jacobian=True, fixed=fixed)
-        if self.columns > info.latents:
+        if self.columns is not None and self.columns > info.latents:
             raise UntwineError(f"{self.columns} columns were asked for, but there are {info.latents} latents")
-        return Needs({"columns": ("uniform", (info.latents,))}, jacobian=True, fixed=fixed)
+        return Needs(
+            noise={} if self.columns is None else {"columns": ("uniform", (info.latents,))},
+            jacobian=True,
+            fixed=Fraction(*self.images) if self.through == "decoder" else False,
+            differences=self.estimator == "finite",
+        )
 
     def value(self, passed: Pass) -> Float[Tensor, ""]:
         places = _spread(len(passed.x), *self.images)
@@ -55,15 +59,12 @@ class Jacobian(Term):
         else:
             tangents = chosen_tangents(z, choose(chosen(passed.noise["columns"]), self.columns))
             scale = scale * z.shape[-1] / self.columns
-        if self.estimator == "finite":
-            with torch.autocast(z.device.type, enabled=False):  # differences of bfloat16 numbers would be noise
-                columns = finite_differences(lambda z: passed.decode(z).output, z, tangents, self.eps)
-            return scale * (columns.abs() if self.p == 1 else columns.square()).sum()
         if self.through == "decoder":
             traced = passed.fixed_at(places)
         else:
             traced = passed.trace if places is None else passed.trace.at(places)
-        return scale * power_sum(traced, tangents, self.p)
+        eps: Any = self.eps if self.estimator == "finite" else None  # a number: the trainer evaluated the schedule
+        return scale * power_sum(traced, tangents, self.p, eps)
 
 
 def _spread(count: int, share: int, of: int) -> slice | None:
@@ -97,13 +98,13 @@ def jacobian(
     estimator: Literal["exact", "finite"] = "exact",
     columns: Count | None = None,
     through: Literal["decoder", "both"] = "decoder",
-    eps: Positive = 1e-3,
+    eps: PositiveNumber = 1e-3,
     images: Annotated[float, _SHARE] | None = None,
 ) -> Penalty:
     """The L1 norm (p=1) or squared L2 norm (p=2) of the decoder's Jacobian.
 
-    Exact columns are processed in chunks, so that memory is bounded (a kernel that does the last layers and the norm
-    at once keeps little, and takes them all); finite differences go as one batch.
+    Columns are processed in chunks, so that memory is bounded (a kernel that does the last layers and the norm at once
+    keeps little, and takes them all).
 
     Args:
         p: Which norm.
@@ -111,7 +112,7 @@ def jacobian(
         columns: How many of the d columns of each image to sample, without replacement; the sum is multiplied by d
             over their number, so that it is unbiased, and much cheaper. None takes every column.
         through: decoder holds z fixed, as the authors' code does; both differentiates as Eq. 3 says.
-        eps: The step of finite differences.
+        eps: The step of finite differences; a schedule must stay positive.
         images: The share of the batch whose mean is taken, at least one image, at evenly spaced places: unbiased too,
             since batches are drawn at random. None takes every image.
     """

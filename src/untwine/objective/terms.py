@@ -51,6 +51,8 @@ class Needs:
             skipped.
         fixed: The share of the examples whose decoder pass it needs with z held fixed (`Pass.fixed_at`), so that
             gradients reach the decoder alone: False for none, True for all, or a fraction.
+        differences: Whether finite differences are pushed through the decoder's pass, which must then keep what they
+            need.
     """
 
     noise: Mapping[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
@@ -60,6 +62,7 @@ class Needs:
     adversaries: Mapping[str, Adversary] = field(default_factory=dict)
     examples: int = 1
     fixed: bool | Fraction = False
+    differences: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ class Pass:
     q: Q
     prior: D.Distribution
     z: Tensor  # [batch, latent]
-    trace: Trace  # the decoder's pass at z, up to the mean: tangents can be pushed through it
+    trace: Trace  # the decoder's pass at z, up to the mean: tangents can be pushed through it, differences if needed
     vae: VAE
     noise: Mapping[str, Tensor]
     data_size: int
@@ -90,7 +93,7 @@ class Pass:
 
     def decode(self, z: Float[Tensor, "batch latent"]) -> Trace:
         """Another pass of the decoder, up to the mean."""
-        return trace(self.vae.decoder, z).then(self.vae.likelihood.mean)
+        return trace(self.vae.decoder, z, self.trace.finite).then(self.vae.likelihood.mean)
 
     def fixed_at(self, places: slice | None = None) -> Trace:
         """The decoder's pass with z held fixed, at some examples of the batch; None means all of them.
