@@ -1,4 +1,4 @@
-"""What functions of arrays check of what they are given, in one place for all of them."""
+"""Checks of arrays and whole numbers that functions of arrays share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from untwine.errors import UntwineError
 
 
 def as_array(value: Any) -> np.ndarray:
-    """An array of an array, a list, or a tensor on any device and of any precision.
+    """A NumPy array from an array, a list, or a tensor on any device and of any precision.
 
     >>> import torch
     >>> as_array(torch.ones(2, dtype=torch.bfloat16, requires_grad=True)).dtype
@@ -28,7 +28,12 @@ def as_array(value: Any) -> np.ndarray:
 
 
 def finite(array: np.ndarray, what: str) -> np.ndarray:
-    """The array in float64, if it holds neither a NaN nor an infinity."""
+    """The array in float64; a NaN or an infinity is refused.
+
+    Args:
+        array: The array.
+        what: What its values are, for the error: "codes".
+    """
     if not np.isfinite(array).all():
         first = np.argwhere(~np.isfinite(array))[0].tolist()
         raise UntwineError(f"{what} hold a NaN or an infinity, first at {first}; did the model diverge?")
@@ -36,14 +41,21 @@ def finite(array: np.ndarray, what: str) -> np.ndarray:
 
 
 def whole(name: str, value: Any, least: int, most: int | None = None, of: str = "") -> None:
-    """Refuse what is no whole number between bounds; `of` says what the upper one is.
+    """Refuse a value that is not a whole number between bounds.
+
+    Args:
+        name: The name of the argument, for the error.
+        value: The value.
+        least: The lower bound.
+        most: The upper bound; None sets none.
+        of: What the upper bound is, for the error: " of the dataset".
 
     >>> whole("points", 1, 2)
     Traceback (most recent call last):
     untwine.errors.UntwineError: points must be a whole number, 2 or more, not 1
     """
-    number = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not number or not least <= value <= (2**63 - 1 if most is None else most):
+    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not is_whole or not least <= value <= (2**63 - 1 if most is None else most):
         bounds = f"{least} or more" if most is None else f"from {least} to {most:,}{of}"
         raise UntwineError(f"{name} must be a whole number, {bounds}, not {value!r}")
 

@@ -85,13 +85,13 @@ def expected(hint: Any) -> str:
     ('a whole number, 1 or more, or None', "'box' or 'gaussian'", 'a list of numbers')
     """
     choices = _choices(hint)
-    types_ = [choice for choice, _ in choices]
+    kinds = [choice for choice, _ in choices]
     words: list[str] = []
     for choice, bounds in choices:
-        if Each in types_ and (choice in (np.ndarray, Callable) or typing.get_origin(choice) is not None):
+        if Each in kinds and (choice in (np.ndarray, Callable) or typing.get_origin(choice) is not None):
             continue  # that a list is one number for each member goes without saying
         if choice is Each:
-            if not _takes_lists(types_):
+            if not _takes_lists(kinds):
                 words.append("uw.each(...) for one that differs by member")
             continue
         words += [f"{word}, {bounds[0].words}" if choice is int and bounds else word for word in _words(choice)]
