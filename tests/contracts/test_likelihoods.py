@@ -13,7 +13,7 @@ from torch import Tensor
 from torch import distributions as D
 
 from untwine.model import likelihoods
-from untwine.model.check import check
+from untwine.model.check import check_jacobian
 from untwine.model.info import Info
 from untwine.parts import from_json, is_part, to_json
 
@@ -127,7 +127,9 @@ class _Loss(torch.nn.Module):
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_the_mean_is_a_layer_that_a_jacobian_can_pass(text):
-    check(torch.nn.Sequential(torch.nn.Linear(3, 6), likelihoods.named(text).build(Info(3, (1, 2, 3))).mean), 3)
+    check_jacobian(
+        torch.nn.Sequential(torch.nn.Linear(3, 6), likelihoods.named(text).build(Info(3, (1, 2, 3))).mean), 3
+    )
 
 
 @pytest.mark.parametrize("text", TEXTS)

@@ -109,7 +109,7 @@ def test_slips_in_a_method():
         """Arguments without a default, and named as a part is."""
         return uw.methods.beta_vae(beta * divergence)
 
-    assert tiny(strange_for_tests(2.0), network="auto", lr=None).network["name"] == "mlp"
+    assert tiny(strange_for_tests(2.0), network="auto", lr=None).network.spec["name"] == "mlp"
     assert tiny(strange_for_tests(2.0), lr=None).lr == 0.5
     with pytest.raises(UntwineError, match="needs beta; its arguments are"):
         tiny("strange_for_tests")

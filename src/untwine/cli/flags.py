@@ -94,7 +94,7 @@ def numbers(text: str) -> float | list[float]:
 
 
 def seeds(text: str) -> tuple[int, ...]:
-    from untwine.train.run import parse_seeds
+    from untwine.train.seeds import parse_seeds
 
     try:
         return parse_seeds(text)

@@ -92,10 +92,7 @@ class Sum(Term):
     penalties: tuple[Penalty, ...]
 
     def needs(self, info: Info) -> Needs:
-        return _gather({str(i): p for i, p in enumerate(self.penalties)}, info)
-
-    def holds(self) -> bool:
-        return any(penalty.term.holds() for penalty in self.penalties)
+        return gather({str(i): p for i, p in enumerate(self.penalties)}, info)
 
     def value(self, passed: Pass) -> Float[Tensor, ""]:
         total = torch.zeros((), device=passed.z.device)
@@ -110,8 +107,8 @@ class Sum(Term):
         return torch.stack(present).sum() if present else None
 
 
-def _gather(penalties: Mapping[str, Penalty], info: Info) -> Needs:
-    """All that penalties need; noise and adversaries by `penalty/name`."""
+def gather(penalties: Mapping[str, Penalty], info: Info) -> Needs:
+    """All that several penalties need together; noise and adversaries by `penalty/name`."""
     needs = {name: penalty.term.needs(info) for name, penalty in penalties.items()}
 
     def merged(field: str) -> dict[str, Any]:
@@ -121,8 +118,10 @@ def _gather(penalties: Mapping[str, Penalty], info: Info) -> Needs:
         return any(getattr(need, field) for need in needs.values())
 
     examples = max((need.examples for need in needs.values()), default=1)
+    # What is only watched has no gradient, so that there is nothing to hold fixed.
+    fixed = max((needs[name].fixed for name, penalty in penalties.items() if not penalty.watched), default=False)
     flags = needed("jacobian"), needed("prior"), needed("second")
-    return Needs(merged("noise"), *flags, merged("adversaries"), examples)
+    return Needs(merged("noise"), *flags, merged("adversaries"), examples, fixed)
 
 
 def is_leaf(value: Any) -> bool:
@@ -175,7 +174,7 @@ class Objective(Part):
 
     def needs(self, info: Info) -> Needs:
         """All that the objective needs; noise and adversaries of its penalties by `penalty/name`."""
-        needs = _gather(self.penalties, info)
+        needs = gather(self.penalties, info)
         noise = dict(needs.noise)
         for key in needs.adversaries:
             name = key.partition("/")[0]

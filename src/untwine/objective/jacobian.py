@@ -1,4 +1,4 @@
-"""Penalties on the decoder's Jacobian, and the parts of the reconstruction loss that it explains."""
+"""Penalties on the decoder's Jacobian, and the terms of the reconstruction loss that it explains."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from torch import Tensor
 
 from untwine.arguments import Count, PerMember, Positive
 from untwine.errors import UntwineError
-from untwine.kernels.dispatch import is_fast
 from untwine.model.info import Info
 from untwine.model.jacobian import choose, chosen_tangents, finite_differences, power_sum, unit_tangents
 from untwine.model.passes import push
@@ -30,49 +29,53 @@ class Jacobian(Term):
     columns: Count | None = None
     through: Literal["decoder", "both"] = "decoder"
     eps: Positive = 1e-3
-    images: tuple[Count, Count] = (1, 1)  # a fraction as whole numbers: floats may differ by member, this may not
+    images: tuple[Count, Count] = (1, 1)  # a fraction, as integers, since floats may differ by member
 
     def __post_init__(self) -> None:
         if self.images[0] > self.images[1]:
             raise UntwineError(f"images of penalty 'jacobian' must be a fraction of at most 1, not {self.images}")
 
     def needs(self, info: Info) -> Needs:
+        fixed = Fraction(*self.images) if self.through == "decoder" and self.estimator == "exact" else False
         if self.columns is None:
-            return Needs(jacobian=True)
+            return Needs(jacobian=True, fixed=fixed)
         if self.columns > info.latents:
             raise UntwineError(f"{self.columns} columns were asked for, but there are {info.latents} latents")
-        return Needs({"columns": ("uniform", (info.latents,))}, jacobian=True)
-
-    def holds(self) -> bool:
-        # A pass of its own through a share of the images costs less, but where passes that are the same are made once.
-        return self.through == "decoder" and self.estimator == "exact" and (self.images == (1, 1) or is_fast())
+        return Needs({"columns": ("uniform", (info.latents,))}, jacobian=True, fixed=fixed)
 
     def value(self, passed: Pass) -> Float[Tensor, ""]:
         places = _spread(len(passed.x), *self.images)
-        some = (lambda found: found) if places is None else (lambda found: found[places])
-        z = some(passed.z)
+        chosen = (lambda values: values) if places is None else (lambda values: values[places])
+        z = chosen(passed.z)
         scale = 1.0 / len(z)
         if self.through == "decoder":  # the reference detaches z: the gradient reaches the decoder alone
             z = z.detach()
         if self.columns is None:
             tangents = unit_tangents(z)
         else:
-            tangents = chosen_tangents(z, choose(some(passed.noise["columns"]), self.columns))
+            tangents = chosen_tangents(z, choose(chosen(passed.noise["columns"]), self.columns))
             scale = scale * z.shape[-1] / self.columns
         if self.estimator == "finite":
             with torch.autocast(z.device.type, enabled=False):  # differences of bfloat16 numbers would be noise
                 columns = finite_differences(lambda z: passed.decode(z).output, z, tangents, self.eps)
             return scale * (columns.abs() if self.p == 1 else columns.square()).sum()
-        there = passed.trace if self.through == "both" else passed.fixed
-        traced = passed.decode(z) if there is None else there if places is None else there.at(places)
+        if self.through == "decoder":
+            traced = passed.fixed_at(places)
+        else:
+            traced = passed.trace if places is None else passed.trace.at(places)
         return scale * power_sum(traced, tangents, self.p)
 
 
 def _spread(count: int, share: int, of: int) -> slice | None:
-    """Places of a share of `count` images, rounded up: evenly spaced, around the middle; None if it is all of them.
+    """The places of a share of the images of a batch, evenly spaced around the middle; None means all of them.
 
-    Batches are drawn at random, so any fixed places give an unbiased estimate; around the middle, the halves of a
-    batch of pairs have equally many, or one more.
+    Batches are drawn at random, so any fixed places give an unbiased estimate. Around the middle the two halves of a
+    batch of pairs have equally many places, or one more.
+
+    Args:
+        count: The number of images.
+        share: The numerator of the share, which is rounded up to a number of images.
+        of: Its denominator.
 
     >>> list(range(8))[_spread(8, 1, 4)], list(range(8))[_spread(8, 1, 2)], list(range(8))[_spread(8, 2, 3)]
     ([1, 5], [0, 2, 4, 6], [1, 2, 3, 4, 5, 6])
