@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import types
-import typing
 from typing import Any
 
 import numpy as np
@@ -58,22 +56,3 @@ def whole(name: str, value: Any, least: int, most: int | None = None, of: str = 
     if not is_whole or not least <= value <= (2**63 - 1 if most is None else most):
         bounds = f"{least} or more" if most is None else f"from {least} to {most:,}{of}"
         raise UntwineError(f"{name} must be a whole number, {bounds}, not {value!r}")
-
-
-def conform(value: Any, hint: Any, where: str) -> Any:
-    """The value as the type that a signature promises, or an error which says what it should be."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    choices = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
-    choices = tuple(typing.get_origin(choice) or choice for choice in choices)
-    if Any in choices:
-        return value
-    if tuple in choices and isinstance(value, list):
-        return tuple(value)
-    # True is an int to Python; to a reader of a spec it is not.
-    if isinstance(value, choices) and (bool in choices or not isinstance(value, bool)):
-        return value
-    if float in choices and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    expected = " or ".join("None" if choice is types.NoneType else choice.__name__ for choice in choices)
-    raise UntwineError(f"{where} must be {expected}; got {type(value).__name__} {value!r:.60}")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import math
-import operator
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -56,25 +54,6 @@ def coerce(value: Any, hint: Any, where: str) -> Any:
         except UntwineError as error:  # the right type, but something about it is wrong
             refusal = refusal or error
     raise refusal or UntwineError(f"{where} must be {expected(hint)}, not {_shown(value)}{_suggestion(value, choices)}")
-
-
-def plain(hint: Any) -> Any:
-    """An annotation without bounds, in which texts to choose from are a text.
-
-    >>> from untwine.quantities import Count
-    >>> plain(Count | None), plain(Literal["box", "gaussian"]), plain(tuple[Count, ...])
-    (int | None, <class 'str'>, tuple[int, ...])
-    """
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if origin is Annotated:
-        return plain(inner[0])
-    if origin is Literal:
-        return functools.reduce(operator.or_, dict.fromkeys(type(item) for item in inner))
-    if origin in (typing.Union, types.UnionType):
-        return functools.reduce(operator.or_, [plain(item) for item in inner])
-    if origin in (tuple, list):
-        return origin[tuple(item if item is Ellipsis else plain(item) for item in inner)]  # type: ignore[misc]
-    return hint
 
 
 def expected(hint: Any) -> str:

@@ -338,6 +338,12 @@ def test_own_parts_on_the_command_line(own, tmp_path, monkeypatch, capsys):
     assert main(["train", "vae", *flags, "--prior", "mine(scale=2)", "--likelihood", "mine(scale=0.5)"]) == 0
     written = json.loads((tmp_path / "run" / "run.json").read_text())
     assert json.dumps({"part": "MinePrior", "scale": 2.0})[1:-1] in json.dumps(written)
+    capsys.readouterr()
+    assert main(["train", "decomposition-vae", "--help"]) == 0
+    said = "".join(capsys.readouterr().out.replace("│", " ").split())
+    for kind in ("likelihood", "posterior", "prior"):
+        assert all(name.replace("_", "-") in said for name in KINDS[kind].registry)  # one's own, too
+    assert all(name.replace("_", "-") in said for name in uw.penalties.divergences())
     assert main(["train", "vae", *flags, "--prior", "mine(scal=2)"]) == 2
     assert "unknown argument of prior 'mine': 'scal'; did you mean 'scale'?" in capsys.readouterr().err
 

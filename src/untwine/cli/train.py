@@ -11,7 +11,7 @@ from typing import Any
 from untwine.cli import UsageError, asked, flags, imports
 from untwine.cli.fitting import fit
 from untwine.methods import methods
-from untwine.methods.registry import own_parts
+from untwine.methods.registry import PARTS, own_parts, part_help
 
 # Arguments of a run that are flags. Their help and types are those of `Run`, their defaults those of the method.
 RUN = ("latents", "seeds", "data_seeds", "steps", "batch_size", "lr", "sampling", "clip", "precision", "standardise")
@@ -93,7 +93,8 @@ def _parse(method: str, args: list[str]) -> Any:
     defaults = {name: parameter.default for name, parameter in inspect.signature(Run).parameters.items()}
     defaults |= {"dataset": dataclasses.MISSING, **published(method)}
     fields: list[Any] = []
-    of_method = flags.arguments(methods[method], prefix=False, per_member=True, shown=own_parts(method))
+    parts = {kind: part_help(kind) for kind in (*PARTS, "divergence")}
+    of_method = flags.arguments(methods[method], prefix=False, per_member=True, shown=own_parts(method), choices=parts)
     groups: list[Any] = [("method", of_method)]
     for kind, registry in (("dataset", datasets), ("network", networks), ("optimiser", optimisers)):
         name = _value(args, f"--{kind}") or defaults[kind]
