@@ -108,8 +108,8 @@ def _takes_lists(choices: Sequence[Any]) -> bool:
 def _converted(value: Any, choice: Any, where: str, choices: Sequence[tuple[Any, tuple[Bound, ...]]]) -> Any:
     """The value as one of the types that are allowed."""
     origin = typing.get_origin(choice)
-    others = [other for other, _ in choices]
-    if Each in others and (choice is np.ndarray or origin in (list, Sequence)):
+    per_member = any(other is Each for other, _ in choices)
+    if per_member and (choice is np.ndarray or origin in (list, Sequence)):
         return _each(value, where)
     if choice is float:
         return _float(value, where)

@@ -165,9 +165,9 @@ def _checked(cls: Any, what: str) -> Callable[..., None]:
 
     @functools.wraps(assign)
     def initialise(self: Any, *args: Any, **kwargs: Any) -> None:
-        given = bind_names(what, signature, args, kwargs).arguments
+        arguments = bind_names(what, signature, args, kwargs).arguments
         annotations = _annotations(cls)
-        assign(self, **{key: coerce(value, annotations[key], f"{key} of {what}") for key, value in given.items()})
+        assign(self, **{key: coerce(value, annotations[key], f"{key} of {what}") for key, value in arguments.items()})
 
     return initialise
 

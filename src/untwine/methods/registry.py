@@ -91,8 +91,9 @@ def method(function: Any = None, **published: Any) -> Any:
 
 def _register(published: dict[str, Any], function: Callable[..., Objective]) -> Any:
     refuse_unknown("setting of a run that a method can have:", published, SETTINGS)
-    name, own = function.__name__, inspect.signature(function).parameters
+    name = function.__name__
     signature = _with_parts(inspect.signature(function))
+    own = inspect.signature(function).parameters
 
     @functools.wraps(function)
     def make(*args: Any, **kwargs: Any) -> Objective:
