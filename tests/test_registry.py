@@ -72,7 +72,7 @@ def test_what_is_registered_may_be_an_object(colours):
     colours.put("white", (1.0, 1.0, 1.0))
     assert colours["white"] == (1.0, 1.0, 1.0) and len(colours) == 3
     assert [name for name, _ in colours.items()] == ["dark_red", "blue", "white"]  # in the order of registration
-    with pytest.raises(UntwineError, match="the colour 'blue' exists already, in .*: choose another name"):
+    with pytest.raises(UntwineError, match=r"the colour 'blue' exists already, in .*: choose another name"):
         colours.put("blue", "#0000ff")
 
 
@@ -84,7 +84,7 @@ def test_a_bound_function_checks_its_arguments(colours):
     assert green(2) == (2.0, 2) and colours["green"] is green and green.__name__ == "green"
     with pytest.raises(UntwineError, match=r"^unknown argument of colour 'green': 'coat'; did you mean 'coats'\?$"):
         green(coat=1)
-    with pytest.raises(UntwineError, match="^coats of colour 'green' must be a whole number, not 1.5$"):
+    with pytest.raises(UntwineError, match=r"^coats of colour 'green' must be a whole number, not 1.5$"):
         green(coats=1.5)
 
 
