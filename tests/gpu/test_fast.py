@@ -181,21 +181,34 @@ def same(a: uw.Ensemble, b: uw.Ensemble) -> bool:
     return len(a) == len(b) and all(torch.equal(x[name], y[name]) for x, y in pairs for name in x)
 
 
+def loss_curves(run: uw.Run, fast: bool, one_ulp_up: bool = False) -> np.ndarray:
+    """Losses `[log lines, members]` of a run, whose initial parameters may be the next larger numbers."""
+    made = trainer(run, fast)
+    if one_ulp_up:
+        start = made.state.parameters
+        start.copy_(torch.nextafter(start, torch.full_like(start, torch.inf)))
+    entries = [entry for entry in made.steps() if entry]
+    return np.array([[entry["members"][f"seed-{seed}"]["loss"] for seed in run.seeds] for entry in entries])
+
+
 def test_loss_curves_overlap() -> None:
-    """Two thousand steps: the same noise and batches, so the curves stay together though rounding grows."""
-    run = dots(uw.methods.jl1_vae(anneal=1000), steps=2000, log_every=100, seeds=[0, 1], lr=3e-4)
-    fast, plain = (uw.fit(run, device="cuda", path=path) for path in ("fast", "plain"))
-    np.testing.assert_allclose(losses(fast, "seed-0"), losses(plain, "seed-0"), rtol=1e-2)
-    assert losses(fast, "seed-0")[-1] < losses(fast, "seed-0")[0]
+    """The mean loss over seeds is that of the plain path, as closely as rounding lets any two runs agree.
 
-
-def test_mean_loss_curves_overlap() -> None:
-    """The same for the mean of sixteen seeds: one may begin to learn some steps earlier on one path."""
-    run = dots(uw.methods.jl1_vae(anneal=1000), steps=2000, log_every=100, seeds=range(16), lr=3e-4)
-    trained = [uw.fit(run, device="cuda", path=path) for path in ("fast", "plain")]
-    fast, plain = (np.mean([losses(one, f"seed-{seed}") for seed in range(16)], axis=0) for one in trained)
-    np.testing.assert_allclose(fast, plain, rtol=1e-2)
-    assert fast[-1] < 0.9 * fast[0]
+    Rounding grows along a run, so the distance is compared with one that is measured here: that of a plain run whose
+    parameters start one ulp higher. Kernels round about ten times as coarsely as plain float32 (each product is three
+    of TF32 numbers), at every step and not once: hence a factor of 30. The mean over n members, whose deviations are
+    independent, is nearer than each of them by the square root of n. The outputs of kernels are within 1e-5 of the
+    exact ones (`test_kernels.py`), of ten layers within 1e-4: so far the losses may be apart from the first step on.
+    """
+    seeds = range(8)
+    run = dots(uw.methods.jl1_vae(anneal=200, columns=2), steps=400, log_every=40, seeds=seeds, lr=3e-4)
+    plain, nudged, fast = loss_curves(run, False), loss_curves(run, False, one_ulp_up=True), loss_curves(run, True)
+    one_ulp = np.maximum.accumulate(np.sqrt(np.square(nudged - plain).mean(1)))
+    distance, loss = np.abs(fast.mean(1) - plain.mean(1)), plain.mean(1)
+    allowed = 1e-4 * loss + 30 * one_ulp / np.sqrt(len(seeds))
+    assert (distance < allowed).all(), (distance / loss, allowed / loss)
+    assert (allowed < 1e-2 * loss).all(), "rounding grew so much that the comparison says nothing: take fewer steps"
+    assert fast.mean(1)[-1] < 0.9 * fast.mean(1)[0]
 
 
 def test_alone_or_in_a_pack() -> None:

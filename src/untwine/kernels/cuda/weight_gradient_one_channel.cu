@@ -1,14 +1,14 @@
-// `weight` for a big image of one channel.
+// `weight_gradient` for a big image of one channel.
 
 constexpr int WARPS = 4, P = TI * WS, STEPS = (P + 15) / 16, MT = CS / 16, SCH = CS / 8, BANDS = (HS + TI - 1) / TI;
 static_assert(LINES + STEPS * 16 * CS * 2 <= SHARED && WARPS * 16 * CS * 4 <= SHARED);
 
-extern "C" __global__ void __launch_bounds__(128) weight1(
+extern "C" __global__ void __launch_bounds__(128) weight_gradient_one_channel(
     const u16* __restrict__ small, const u16* __restrict__ big, float* __restrict__ out, i64 small_stride, i64 big_stride, int images) {
     int member = blockIdx.y, lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     u16* lines = (u16*)shared;
     u32 smalls = address(shared) + LINES;
-    cleared(address(lines), LINES);
+    clear(address(lines), LINES);
     small += member * small_stride;
     big += member * big_stride;
     float c[MT][2][4] = {};  // channels by taps
@@ -17,10 +17,10 @@ extern "C" __global__ void __launch_bounds__(128) weight1(
         int number = tile / BANDS, i0 = tile % BANDS * TI;
         __syncthreads();
         int there = (HS - i0) * WS < P ? (HS - i0) * WS : P;
-        positions_in<SCH, STEPS * 16>(smalls, small + ((i64)number * HS + i0) * (WS * CS), there);
-        lines_in<128>(lines, big, number, i0);
-        sent();
-        arrived<0>();
+        load_positions<SCH, STEPS * 16>(smalls, small + ((i64)number * HS + i0) * (WS * CS), there);
+        load_lines<128>(lines, big, number, i0);
+        commit_copies();
+        wait_copies<0>();
         for (int step = warp; step < STEPS; step += WARPS) {
             u32 b[2][2];  // positions by taps
 #pragma unroll
@@ -41,9 +41,9 @@ extern "C" __global__ void __launch_bounds__(128) weight1(
 #pragma unroll
             for (int m = 0; m < MT; m++) {
                 u32 a[4];
-                transposed(a, smalls + row * (CS * 2) + swizzled<SCH>(m * 2 + ((lane >> 3) & 1), row) * 16);
-                multiply(c[m][0], a, b[0][0], b[0][1]);
-                multiply(c[m][1], a, b[1][0], b[1][1]);
+                load_transposed(a, smalls + row * (CS * 2) + swizzle<SCH>(m * 2 + ((lane >> 3) & 1), row) * 16);
+                multiply_add(c[m][0], a, b[0][0], b[0][1]);
+                multiply_add(c[m][1], a, b[1][0], b[1][1]);
             }
         }
     }
