@@ -16,7 +16,7 @@ from untwine.model.layers import held as held  # for penalties with an adversary
 from untwine.model.passes import Trace, trace
 from untwine.model.posteriors import Q
 from untwine.model.vae import VAE
-from untwine.parts import Number
+from untwine.parts import Number, Part
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def _declared(named: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {k.removeprefix(f"{name}/"): v for k, v in named.items() if k.startswith(f"{name}/")}
 
 
-class Term:
+class Term(Part, kind="penalty"):
     """What a penalty measures; a subclass that is a part defines `value`."""
 
     def needs(self, info: Info) -> Needs:
@@ -122,7 +122,7 @@ class Term:
         return None
 
 
-class Pairing:
+class Pairing(Part, kind="pairing"):
     """Weak supervision: every example gets a partner that differs in some factors, and posteriors are merged."""
 
     def width(self, factors: int) -> int:

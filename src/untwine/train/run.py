@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, Union
 import numpy as np
 
 from untwine import data
-from untwine.arguments import Count, PerMember, Positive, coerce
+from untwine.arguments import Count, EachPositive, PerMember, Positive, coerce
 from untwine.data import Dataset
 from untwine.data.principal import principal
 from untwine.data.standard import standard
@@ -24,7 +24,7 @@ from untwine.model.info import Info
 from untwine.model.networks import Network
 from untwine.objective.core import Objective
 from untwine.objective.schedules import Schedule, schedule
-from untwine.parts import Each, bounded, from_json, resolve, to_json
+from untwine.parts import Each, from_json, resolve, to_json
 from untwine.train.member import SILENT, Member, digest, each_paths, method_json, of_member, to_objective, watched
 from untwine.train.optimisers import optimisers
 from untwine.train.seeds import Integer, Seeds, parse_seeds
@@ -104,7 +104,7 @@ class Run:
         data_seeds: Integer | Seeds | None = None,
         steps: Integer | None = None,
         batch_size: Integer | None = None,
-        lr: PerMember | Each | Schedule | None = None,
+        lr: PerMember | Schedule | None = None,
         optimiser: str | Spec | None = None,
         sampling: Sampling | None = None,
         clip: float | None = None,
@@ -132,7 +132,7 @@ class Run:
         put("seeds", parse_seeds(seeds))
         put("data_seeds", self._data_seeds(data_seeds))
         rate, watch = settings["lr"], settings["watch"]
-        put("lr", rate if isinstance(rate, Schedule) else bounded(rate, "lr"))
+        put("lr", rate if isinstance(rate, Schedule) else coerce(rate, EachPositive, "lr"))
         put("optimiser", _optimiser_spec(settings["optimiser"]))
         watch = (watch,) if isinstance(watch, str) else watch or ()
         put("watch", tuple(dict.fromkeys(name.replace("-", "_") for name in watch)))
