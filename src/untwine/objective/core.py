@@ -118,9 +118,9 @@ def gather(penalties: Mapping[str, Penalty], info: Info) -> Needs:
         return any(getattr(need, field) for need in needs.values())
 
     examples = max((need.examples for need in needs.values()), default=1)
-    flags = needed("jacobian"), needed("prior"), needed("second")
     # What is only watched has no gradient, so that there is nothing to hold fixed.
     fixed = max((needs[name].fixed for name, penalty in penalties.items() if not penalty.watched), default=False)
+    flags = needed("jacobian"), needed("prior"), needed("second")
     return Needs(merged("noise"), *flags, merged("adversaries"), examples, fixed)
 
 

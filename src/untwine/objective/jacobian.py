@@ -29,7 +29,7 @@ class Jacobian(Term):
     columns: Count | None = None
     through: Literal["decoder", "both"] = "decoder"
     eps: Positive = 1e-3
-    images: tuple[Count, Count] = (1, 1)  # a fraction as whole numbers: floats may differ by member, this may not
+    images: tuple[Count, Count] = (1, 1)  # a fraction, as integers, since floats may differ by member
 
     def __post_init__(self) -> None:
         if self.images[0] > self.images[1]:
