@@ -322,6 +322,9 @@ def test_buffers_tied_weights_and_frozen_layers(batching: str, tmp_path: Any) ->
         assert torch.equal(after["decoder.layers.2.weight"], after["decoder.layers.4.weight"])
         assert not torch.equal(after["decoder.layers.2.weight"], before["decoder.layers.2.weight"])
     assert same(trained, loaded)
+    trained._stack.batching = batching
+    assert trained.encode(run.make_dataset().batch(range(4))).shape == (2, 4, 3)
+    assert same(trained, loaded)  # encoding leaves nothing behind
 
 
 def dropping_for_tests() -> Any:
