@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from untwine import analysis, datasets, methods, metrics
     from untwine.data import Dataset, FactorSpace, dataset
     from untwine.methods.registry import method
+    from untwine.metrics import metric
     from untwine.model import likelihoods, networks, posteriors, priors
     from untwine.model.info import Info
     from untwine.model.likelihoods import Likelihood, LikelihoodModule
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from untwine.objective.terms import Adversary, Needs, Pairing, Pass, Term
     from untwine.parts import each, part
     from untwine.report import figures
+    from untwine.scoring.evaluation import evaluate
+    from untwine.scoring.scores import Scores
     from untwine.train.ensemble import Ensemble, load
     from untwine.train.loop import fit, resume
     from untwine.train.run import Run
@@ -56,6 +59,9 @@ _NAMES = {
     "FactorSpace": "untwine.data",
     "dataset": "untwine.data",
     "method": "untwine.methods.registry",
+    "metric": "untwine.metrics",
+    "evaluate": "untwine.scoring.evaluation",
+    "Scores": "untwine.scoring.scores",
     "Info": "untwine.model.info",
     **dict.fromkeys(("Likelihood", "LikelihoodModule"), "untwine.model.likelihoods"),
     "Posterior": "untwine.model.posteriors",
@@ -89,6 +95,7 @@ __all__ = [
     "Prior",
     "PriorModule",
     "Run",
+    "Scores",
     "Term",
     "UntwineError",
     "__version__",
@@ -98,6 +105,7 @@ __all__ = [
     "dataset",
     "datasets",
     "each",
+    "evaluate",
     "figures",
     "fit",
     "join",
@@ -105,6 +113,7 @@ __all__ = [
     "load",
     "method",
     "methods",
+    "metric",
     "metrics",
     "network",
     "networks",

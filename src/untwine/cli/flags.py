@@ -136,7 +136,7 @@ def reader(hint: Any, default: Any) -> tuple[Callable[[str], Any], bool] | None:
     hint = type(default) if hint in (Any, inspect.Parameter.empty) else plain(hint)
     choices = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
     for choice in choices:
-        if typing.get_origin(choice) in (tuple, list):
+        if typing.get_origin(choice) in (tuple, list, Sequence):
             inner = reader(typing.get_args(choice)[0], None)
             return inner and (inner[0], True)
     for choice in choices:

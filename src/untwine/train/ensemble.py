@@ -17,6 +17,8 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 from torch.distributions import Distribution
 
+from untwine import data
+from untwine.data import Dataset
 from untwine.errors import UntwineError, brief
 from untwine.kernels import dispatch
 from untwine.model.info import Info
@@ -48,6 +50,14 @@ class Ensemble:
         self._standard = constants(self.info.standard, device)
         self.kernels = not obstacle(device, self._stack.batching)  # whether encoders run as kernels, where these fit
         self.history: list[dict[str, Any]] = []
+        self.path: Path | None = None  # the run's folder
+        self.dataset: Dataset | None = None  # as the run had it, if it is known
+
+    def make_dataset(self) -> Dataset:
+        """The dataset that the members were trained on."""
+        if self.dataset is None:
+            self.dataset = data.build(self.members[0].spec["dataset"])
+        return self.dataset
 
     @property
     def takes_tensors_on(self) -> torch.device:
@@ -172,20 +182,25 @@ def _join(shape: tuple[int, ...]) -> str:
     return ", ".join(str(side) for side in shape)
 
 
-def load(path: str | Path | Record, device: str = "auto") -> Ensemble:
+def load(path: str | Path, device: str = "auto") -> Ensemble:
     """The finished members of a run. Nothing in its folder is executed.
 
     Args:
-        path: The folder of the run, or the record of it.
+        path: The folder of the run.
         device: "auto", "cpu", "cuda" or "mps".
     """
-    record = path if isinstance(path, Record) else Record.read(path)
+    record = Record.read(path)
+    warn_of_unfinished(record)
+    return gather(record, pick_device(device))
+
+
+def warn_of_unfinished(record: Record) -> None:
+    """Warn the caller's caller of members that diverged or are not finished, which `gather` leaves out."""
     for entry in record.entries:
         if entry["state"] == "diverged":
-            warnings.warn(f"{entry['name']} diverged at step {entry['steps']} and is left out", stacklevel=2)
+            warnings.warn(f"{entry['name']} diverged at step {entry['steps']} and is left out", stacklevel=3)
         elif entry["state"] != "done":
-            warnings.warn(f"{entry['name']} is not finished and is left out", stacklevel=2)
-    return gather(record, pick_device(device))
+            warnings.warn(f"{entry['name']} is not finished and is left out", stacklevel=3)
 
 
 def gather(
@@ -194,12 +209,12 @@ def gather(
     ids: Sequence[str] | None = None,
     trained: Mapping[str, tuple[Member, VAE]] | None = None,
 ) -> Ensemble:
-    """The finished members of a run, without a word about the others.
+    """The finished members of a run, without a warning about the others.
 
     Args:
         record: What is known of the run.
         device: Where to compute.
-        ids: The ids of the members to gather, in their order; None gathers all.
+        ids: The ids of the members to gather, in this order; None gathers all.
         trained: Members and models that need not be read from files, by id.
     """
     entries, path = record.entries, record.path
@@ -213,6 +228,7 @@ def gather(
     info, known = record.info(), trained or {}
     pairs = [known[entry["id"]] if entry["id"] in known else _read(record, entry, info) for entry in done]
     ensemble = Ensemble([member for member, _ in pairs], [model for _, model in pairs], device)
+    ensemble.path = path
     log = path / "log.jsonl"
     if log.exists():
         ensemble.history = [json.loads(line) for line in log.read_text().splitlines() if line.endswith("}")]
