@@ -1,4 +1,4 @@
-"""Kernels on a GPU against plain torch in float64: CUDA's and Triton's, and a whole chain of a pack."""
+"""The CUDA and Triton kernels on a GPU against plain torch in float64, and a chain of convolutions of a pack."""
 
 import sys
 from pathlib import Path
@@ -47,9 +47,9 @@ SERVED = {
 SIZES = [(1, 1, 1), (2, 14, 7), (3, 5, 5), (2, 33, 11)]
 
 
-def serving(what: str) -> Any:
-    """The geometries that the CUDA kernels do this for."""
-    names = [name for name, g in SERVED.items() if tiling.tiling_for(g, what) is not None]
+def supporting(operation: str) -> Any:
+    """The geometries for which the CUDA kernels support an operation."""
+    names = [name for name, g in SERVED.items() if tiling.tiling_for(g, operation) is not None]
     return pytest.mark.parametrize("g", [SERVED[name] for name in names], ids=names)
 
 
@@ -57,7 +57,7 @@ sizes = pytest.mark.parametrize(("members", "images", "masks"), SIZES)
 
 
 class Data:
-    """Random images, weights and so on of a kind, from a seed; `exact` has the same numbers in float64."""
+    """Random images, weights and masks of a dtype; `exact` has the same numbers in float64."""
 
     def __init__(self, g: Geometry, members: int, images: int, masks: int, kind: torch.dtype = HALF):
         def made(*shape: int, seed: int, kind: torch.dtype = kind) -> Tensor:
@@ -89,7 +89,7 @@ def assert_close(found: Tensor, right: Tensor, most: float) -> None:
 
 
 @sizes
-@serving("conv_down")
+@supporting("conv_down")
 def test_down(g: Geometry, members: int, images: int, masks: int) -> None:
     data = Data(g, members, images, masks)
     w, plain = g.down_weight(data.w, HALF, True), g.down_weight(data.exact("w"), torch.float64)
@@ -107,7 +107,7 @@ def test_down(g: Geometry, members: int, images: int, masks: int) -> None:
 
 
 @sizes
-@serving("conv_up")
+@supporting("conv_up")
 def test_up(g: Geometry, members: int, images: int, masks: int) -> None:
     data = Data(g, members, images, masks)
     w, plain = g.up_weight(data.w, HALF, True), g.up_weight(data.exact("w"), torch.float64)
@@ -125,7 +125,7 @@ def test_up(g: Geometry, members: int, images: int, masks: int) -> None:
 
 
 @sizes
-@serving("conv_up_fold")
+@supporting("conv_up_fold")
 def test_up_with_the_next_layer(g: Geometry, members: int, images: int, masks: int) -> None:
     """In float32 with biases and a ReLU, as values go; in bfloat16 with masks, as tangents do."""
     data, last = Data(g, members, images, masks), geometry(2 * g.hb, 2 * g.wb, 1, g.cb, 4, 2, 1)
@@ -146,7 +146,7 @@ def test_up_with_the_next_layer(g: Geometry, members: int, images: int, masks: i
 
 
 @sizes
-@serving("weight_gradient")
+@supporting("weight_gradient")
 def test_weight(g: Geometry, members: int, images: int, masks: int) -> None:
     data = Data(g, members, images, masks)
     found = cuda.weight_gradient(data.small, data.big, g)
@@ -158,7 +158,7 @@ def test_weight(g: Geometry, members: int, images: int, masks: int) -> None:
 @pytest.mark.parametrize("p", [1, 2])
 @sizes
 def test_the_norm_of_the_last_two_layers(members: int, images: int, masks: int, p: int) -> None:
-    """Its gradients are compared with those at the output that was found: the sign of a small number is chance."""
+    """The gradients are compared with those at the kernel's own output: the sign of a small number is chance."""
     g, last = SERVED["rhodes64, decoder 3"], SERVED["rhodes64, decoder 4"]
     assert (g, last) == (tiling.BEFORE_LAST, tiling.LAST)
     data, last_w = Data(g, members, images, masks), 0.1 * numbers(members, 32, 1, 4, 4, seed=7, kind=HALF).to(DEVICE)
@@ -180,7 +180,7 @@ def test_the_norm_of_the_last_two_layers(members: int, images: int, masks: int, 
 
 
 def test_members_with_the_same_images() -> None:
-    """They need not be copied: what is given has no stride from member to member."""
+    """They are not copied: their stride between members is 0."""
     g = SERVED["rhodes64, encoder 2"]
     data = Data(g, 3, 5, 5)
     big, small = (one[:1].expand_as(one) for one in (data.big, data.small))
@@ -228,7 +228,7 @@ def test_triton(g: Geometry, members: int, images: int, masks: int, kind: torch.
 @pytest.mark.parametrize("kind", ROUNDING, ids=str)
 @pytest.mark.parametrize("name", ["rhodes64, encoder 1", "rhodes64, encoder 3", "rhodes64, decoder 3", "odd"])
 def test_shapes_are_known_to_a_tracer(name: str, kind: torch.dtype) -> None:
-    """What an operator gives is what a trace expects, whoever serves it: bits, and parts of sums, too."""
+    """Outputs have the shapes that a trace expects, whichever kernels compute them: bits and parts of sums, too."""
     g, last = SERVED[name], geometry(2 * SERVED[name].hb, 2 * SERVED[name].wb, 1, SERVED[name].cb, 4, 2, 1)
     data, known = Data(g, 2, 6, 3, kind), ("test_schema", "test_faketensor")
     x, bias, size = data.small, data.big_bias, g.to_list()

@@ -1,4 +1,4 @@
-"""A chain of convolutions as one operation: values, tangents and gradients are those of the layers."""
+"""A chain of convolutions as one operation has the values, tangents and gradients of its layers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ from untwine.model.jacobian import column_sum, power_sum, unit_tangents
 from untwine.model.passes import flatten, push, trace
 
 MEMBERS, BATCH, LATENTS = 3, 5, 2
-# The shape that goes in, the layers, and whether the last one is done as products and then their sums.
+# The input shape, the layers, and whether the last two are one `conv_up_fold`.
 CHAINS: dict[str, tuple[tuple[int, int, int], Callable[[], list[nn.Module]], bool]] = {
     "to one channel": (
         (4, 3, 3),
@@ -204,8 +204,8 @@ def test_an_example_without_weights_to_train() -> None:
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
 
 
-def test_kernels_get_what_lies_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They know the strides of masks, and of members of images; all else must be contiguous."""
+def test_kernels_get_contiguous_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels take strides of masks, and between members of images; everything else must be contiguous."""
     seen = []
 
     class Spy:

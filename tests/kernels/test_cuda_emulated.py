@@ -1,4 +1,4 @@
-"""The CUDA kernels themselves, run on a CPU: against plain torch in float64. On a GPU they are in `tests/gpu`."""
+"""The CUDA kernels, emulated on a CPU, against plain torch in float64. `tests/gpu` tests them on a GPU."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def emulated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda, "_has_compiler", lambda: True)
 
 
-def serving(what: str) -> pytest.MarkDecorator:
-    names = [name for name, g in LAYERS.items() if tiling.tiling_for(g, what) is not None]
+def supporting(operation: str) -> pytest.MarkDecorator:
+    names = [name for name, g in LAYERS.items() if tiling.tiling_for(g, operation) is not None]
     return pytest.mark.parametrize("g", [LAYERS[name] for name in names], ids=names)
 
 
@@ -51,11 +51,11 @@ class Data:
         self.big_mask, self.small_mask = (one.float().roll(1, 1).relu().to(HALF) for one in (self.big, self.small))
 
 
-def assert_noted(sums: Tensor, found: Tensor) -> None:
+def assert_sums(sums: Tensor, found: Tensor) -> None:
     torch.testing.assert_close(sums.sum(1).double(), found.double().sum((1, 2, 3)), rtol=1e-4, atol=1e-3)
 
 
-@serving("conv_down")
+@supporting("conv_down")
 def test_down(g: Geometry) -> None:
     data = Data(g)
     w = g.down_weight(data.w, HALF, for_cuda=True)
@@ -67,12 +67,12 @@ def test_down(g: Geometry) -> None:
     for mask in (data.small_mask, data.small_mask[:, 1:2]):
         found, sums = cuda.conv_down(data.big, w, None, bits(mask), g, False, sums=True)
         assert error(found, followed(right, None, mask, False)) < ROUNDING
-        assert_noted(sums, found)
+        assert_sums(sums, found)
     if g == tiling.BEFORE_LAST:  # the output of a ReLU as the mask
         assert torch.equal(cuda.conv_down(data.big, w, None, mask, g, False)[0], found)
 
 
-@serving("conv_up")
+@supporting("conv_up")
 def test_up(g: Geometry) -> None:
     data = Data(g)
     w = g.up_weight(data.w, HALF, for_cuda=True)
@@ -84,12 +84,12 @@ def test_up(g: Geometry) -> None:
     for mask in (data.big_mask, data.big_mask[:, 1:2]):
         found, sums, _ = cuda.conv_up(data.small, w, None, bits(mask), g, False, sums=True)
         assert error(found, followed(right, None, mask, False)) < ROUNDING
-        assert_noted(sums, found)
+        assert_sums(sums, found)
     if g == tiling.BEFORE_LAST:
         assert torch.equal(cuda.conv_up(data.small, w, None, mask, g, False)[0], found)
 
 
-@serving("weight_gradient")
+@supporting("weight_gradient")
 def test_weight(g: Geometry) -> None:
     data = Data(g)
     found = cuda.weight_gradient(data.small, data.big, g)
@@ -116,7 +116,7 @@ def test_up_with_the_next_layer(precise: bool) -> None:
 
 @pytest.mark.parametrize("p", [1, 2])
 def test_the_norm_of_the_last_two_layers(p: int) -> None:
-    """Its gradients are compared with those at the output that was found: the sign of a small number is chance."""
+    """The gradients are compared with those at the kernel's own output: the sign of a small number is chance."""
     g, last = tiling.BEFORE_LAST, tiling.LAST
     data, last_w = Data(g), (0.1 * numbers(2, 32, 1, 4, 4, seed=5)).to(HALF)
     u = numbers(2, 3, 64, 64, seed=6).abs().float()
@@ -136,7 +136,7 @@ def test_the_norm_of_the_last_two_layers(p: int) -> None:
 
 
 def test_members_with_the_same_images() -> None:
-    """They need not be copied: what is given has no stride from member to member."""
+    """They are not copied: their stride between members is 0."""
     g = LAYERS["decoder 2"]
     data = Data(g)
     big = data.big[:1].expand_as(data.big)

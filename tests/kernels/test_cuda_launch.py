@@ -89,7 +89,7 @@ class Launch:
 
 @pytest.fixture
 def launches(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Launch]]:
-    """What would be launched on a GPU of 132 multiprocessors."""
+    """The launches that would run on a GPU of 132 multiprocessors."""
     found: list[Launch] = []
 
     def kernel(name: str, macros: tuple[tuple[str, int], ...], shared: int, device: int) -> Any:
@@ -102,24 +102,26 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Launch]]:
         yield found
 
 
-def launch(g: Geometry, what: str, images: int = 7) -> None:
+def launch(g: Geometry, operation: str, images: int = 7) -> None:
     def empty(*shape: int) -> torch.Tensor:
         return torch.empty(3, images, *shape, dtype=torch.bfloat16, device="cuda:0")
 
     big, small = empty(g.hb, g.wb, g.cb), empty(g.hs, g.ws, g.cs)
-    if what == "weight_gradient":
+    if operation == "weight_gradient":
         assert cuda.weight_gradient(small, big, g).shape[1:] == (3, 16 * g.cb, g.cs)
-    elif what == "conv_down":
+    elif operation == "conv_down":
         assert cuda.conv_down(big, big, None, None, g, True)[0].shape == small.shape
     else:
         assert (
-            cuda.conv_up(small, small, None, None, g, True, False, small if what == "conv_up_fold" else None)[0].shape
+            cuda.conv_up(small, small, None, None, g, True, False, small if operation == "conv_up_fold" else None)[
+                0
+            ].shape
             == big.shape
         )
 
 
 def bytes_needed(name: str, m: dict[str, int]) -> int:
-    """Of shared memory, as the kernels divide it."""
+    """The bytes of shared memory that a kernel uses."""
     wide, positions = (m["WB"] + 1) // 2, math.ceil(m["IM"] * m["TI"] * m["WS"] / 16) * 16
     pixels = m["IM"] * (2 * m["TI"] + 2) * 2 * (m["WS"] + 1) * m["CB"] * 2
     lines = math.ceil((2 * m["TI"] + 2) * (2 * m["WS"] + 4) * 2 / 128) * 128
@@ -134,9 +136,9 @@ def bytes_needed(name: str, m: dict[str, int]) -> int:
     }[name]
 
 
-def assert_covered(g: Geometry, what: str, made: Launch) -> None:
+def assert_covered(g: Geometry, operation: str, made: Launch) -> None:
     """Tiles of whole images, or of bands of one, none of them empty; and no more memory than there is."""
-    rows = (g.hb + 1) // 2 if what in ("conv_up", "conv_up_fold") else g.hs
+    rows = (g.hb + 1) // 2 if operation in ("conv_up", "conv_up_fold") else g.hs
     images, high = made.macros["IM"], made.macros["TI"]
     bands = math.ceil(rows / high)
     assert images >= 1 and high >= 1 and (bands == 1 or images == 1) and (bands - 1) * high < rows
@@ -144,23 +146,23 @@ def assert_covered(g: Geometry, what: str, made: Launch) -> None:
     tiles = math.ceil(7 / images) * bands
     assert 1 <= made.grid[0] <= tiles and made.grid[1] == 3
     needed = bytes_needed(made.name, made.macros)
-    assert needed <= made.shared <= tiling.MAX_SHARED and (what == "weight_gradient" or needed == made.shared)
-    if what == "conv_up_fold":
+    assert needed <= made.shared <= tiling.MAX_SHARED and (operation == "weight_gradient" or needed == made.shared)
+    if operation == "conv_up_fold":
         assert (images, bands) == (1, 1)
 
 
 @every_network
 def test_tiles_of_networks(name: str, colours: int, launches: list[Launch]) -> None:
     served = 0
-    for link, what in itertools.product(links(name, colours), OPERATIONS):
-        tiles = tiling.tiling_for(link.geometry, what)
+    for link, operation in itertools.product(links(name, colours), OPERATIONS):
+        tiles = tiling.tiling_for(link.geometry, operation)
         if tiles is not None:
-            launch(link.geometry, what)
+            launch(link.geometry, operation)
             made = launches.pop()
-            images = tiles.balanced(3, 7, 132).images if what == "weight_gradient" else tiles.images
+            images = tiles.balanced(3, 7, 132).images if operation == "weight_gradient" else tiles.images
             assert (images, tiles.rows) == (made.macros["IM"], made.macros["TI"])
             assert made.shared <= (tiling.HALF_SHARED if tiles.resident > 1 else tiling.MAX_SHARED)
-            assert_covered(link.geometry, what, made)
+            assert_covered(link.geometry, operation, made)
             served += 1
     assert served > 0
 
@@ -179,16 +181,16 @@ def test_tiles_of_whatever_is_served(launches: list[Launch]) -> None:
     sides = (4, 7, 16, 31, 64, 256, 1024)
     for height, width, cb, cs, padding in itertools.product(sides, sides, (1, 32, 64), (32, 64), (0, 1)):
         g = geometry(height, width, cb, cs, 4, 2, padding)
-        for what in OPERATIONS:
-            if tiling.tiling_for(g, what) is not None:
-                launch(g, what)
-                assert_covered(g, what, launches.pop())
-                served[what] += 1
+        for operation in OPERATIONS:
+            if tiling.tiling_for(g, operation) is not None:
+                launch(g, operation)
+                assert_covered(g, operation, launches.pop())
+                served[operation] += 1
     assert min(served.values()) > 10
 
 
 def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Said once; nothing is served then."""
+    """A warning comes once, and no operation is supported."""
 
     def missing() -> None:
         raise UntwineError("NVRTC was not found")
@@ -217,4 +219,4 @@ def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     ids=str,
 )
 def test_what_is_left_to_others(g: Geometry) -> None:
-    assert [tiling.tiling_for(g, what) for what in OPERATIONS] == [None] * 4
+    assert [tiling.tiling_for(g, operation) for operation in OPERATIONS] == [None] * 4

@@ -1,4 +1,4 @@
-"""Kernels as torch's operators: shapes are known without running them, and a map over members is the same as a loop."""
+"""The kernels as torch operators: shapes are known without running them, and vmap gives the same as a loop."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +18,7 @@ LAST = geometry(2 * G.hb, 2 * G.wb, 3, G.cb, 4, 2, 1)
 
 
 def given(g: Geometry) -> dict[str, tuple[Any, tuple[Any, ...]]]:
-    """Each operator with what it takes; tensors with a first dimension to map over."""
+    """Each operator with its arguments; tensors have a first dimension to map over."""
 
     def made(*shape: int, seed: int = 0) -> Tensor:
         return numbers(MAPPED, MEMBERS, *shape, seed=seed)

@@ -1,4 +1,4 @@
-"""The kernels in plain torch are torch's convolutions and their gradients; weights lie as it is said."""
+"""The kernels in plain torch compute torch's convolutions and their gradients; weights have the layouts described."""
 
 import itertools
 
@@ -56,7 +56,7 @@ def test_the_gradient_of_the_weights(g: Geometry) -> None:
 
 @every_geometry
 def test_products_that_are_folded(g: Geometry) -> None:
-    """The last of two layers, from the products that the first one makes besides."""
+    """The last of two layers, from the products that the first one computes along with its output."""
     before = geometry(g.hs, g.ws, g.cs, 3, 3, 1, 1)
     x, first, last = numbers(MEMBERS, IMAGES, g.hs, g.ws, 3), numbers(MEMBERS, 3, g.cs, 3, 3, seed=1), images(g)[2]
     bias, head = numbers(MEMBERS, g.cb, seed=3), g.head_weight(last, last.dtype)
@@ -98,8 +98,8 @@ def test_weights_of_a_head(g: Geometry) -> None:
 
 
 @pytest.mark.parametrize("channels", [32, 64])
-def test_mixed_columns(channels: int) -> None:
-    """What two neighbours of each of four fragments hold are 8 channels side by side."""
+def test_columns_in_fragment_order(channels: int) -> None:
+    """The pairs of a thread in four fragments are 8 neighbouring channels."""
     g = geometry(8, 8, channels, channels, 4, 2, 1)
     w = numbers(1, channels, channels, 4, 4)
     for lay in (g.down_weight, g.up_weight):

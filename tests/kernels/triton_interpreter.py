@@ -18,7 +18,7 @@ MEMBERS, IMAGES = 2, 4
 
 
 def rounded(kind: torch.dtype, *shape: int, seed: int) -> Tensor:
-    """Numbers that a kind can hold, in float64."""
+    """Numbers that a dtype can represent, in float64."""
     return numbers(*shape, seed=seed).to(kind).double()
 
 

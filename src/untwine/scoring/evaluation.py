@@ -15,8 +15,7 @@ from untwine.scoring.results import own_numbers
 from untwine.scoring.scorer import Scorer, default_radius
 from untwine.scoring.scores import Scores
 from untwine.scoring.sources import Source
-from untwine.train.devices import pick_device
-from untwine.train.ensemble import Ensemble, gather, warn_of_unfinished
+from untwine.train.ensemble import Ensemble, load
 from untwine.train.record import Record
 from untwine.train.run import Run
 
@@ -131,10 +130,8 @@ def _opened(run: str | Path | Ensemble | Run, device: str) -> tuple[Ensemble, di
         path = run.path if run.path and (run.path / "run.json").exists() and os.access(run.path, os.W_OK) else None
         ensemble, record = run, Record.read(path) if path else None
     else:
-        path = Path(run)
-        record = Record.read(path)
-        warn_of_unfinished(record)
-        ensemble = gather(record, pick_device(device))
+        path, record = Path(run), Record.read(run)
+        ensemble = load(record, device)
         if not os.access(path, os.W_OK):
             raise UntwineError(f"{path} cannot be written to, so its scores could not be kept: copy it to where it can")
     if record is None:

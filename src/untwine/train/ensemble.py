@@ -182,25 +182,20 @@ def _join(shape: tuple[int, ...]) -> str:
     return ", ".join(str(side) for side in shape)
 
 
-def load(path: str | Path, device: str = "auto") -> Ensemble:
+def load(path: str | Path | Record, device: str = "auto") -> Ensemble:
     """The finished members of a run. Nothing in its folder is executed.
 
     Args:
-        path: The folder of the run.
+        path: The folder of the run, or the record of it.
         device: "auto", "cpu", "cuda" or "mps".
     """
-    record = Record.read(path)
-    warn_of_unfinished(record)
-    return gather(record, pick_device(device))
-
-
-def warn_of_unfinished(record: Record) -> None:
-    """Warn the caller's caller of members that diverged or are not finished, which `gather` leaves out."""
+    record = path if isinstance(path, Record) else Record.read(path)
     for entry in record.entries:
         if entry["state"] == "diverged":
-            warnings.warn(f"{entry['name']} diverged at step {entry['steps']} and is left out", stacklevel=3)
+            warnings.warn(f"{entry['name']} diverged at step {entry['steps']} and is left out", stacklevel=2)
         elif entry["state"] != "done":
-            warnings.warn(f"{entry['name']} is not finished and is left out", stacklevel=3)
+            warnings.warn(f"{entry['name']} is not finished and is left out", stacklevel=2)
+    return gather(record, pick_device(device))
 
 
 def gather(
@@ -214,7 +209,7 @@ def gather(
     Args:
         record: What is known of the run.
         device: Where to compute.
-        ids: The ids of the members to gather, in this order; None gathers all.
+        ids: The ids of the members to gather, in their order; None gathers all.
         trained: Members and models that need not be read from files, by id.
     """
     entries, path = record.entries, record.path
