@@ -13,7 +13,7 @@ from helpers import losses, same, tiny, weights
 from torch import nn
 
 import untwine as uw
-from untwine.train import checkpoint, devices, folder
+from untwine.train import checkpoint, devices, record
 from untwine.train.pack import Pack, batches
 from untwine.train.table import Table
 
@@ -149,7 +149,7 @@ def test_a_diverging_member_stops_and_the_others_go_on(batching: str, tmp_path: 
     alone = uw.fit(tiny(uw.methods.beta_vae(beta=fine), seeds=[1], log_every=2), batching=batching)
     assert {k: v.tolist() for k, v in weights(both).items()} == {k: v.tolist() for k, v in weights(alone).items()}
 
-    states = {entry["name"]: entry for entry in folder.read(tmp_path)["members"]}
+    states = {entry["name"]: entry for entry in record.read(tmp_path)["members"]}
     assert (states["seed-0"]["state"], states["seed-0"]["steps"]) == ("diverged", 5)
     assert states["seed-1"]["state"] == "done"
     last = both.history[-1]["members"]["seed-0"]

@@ -48,6 +48,6 @@ def demo(args: list[str]) -> None:
 
 def _finished(methods: dict[str, dict[str, Any]]) -> set[str]:
     """The ids of all members that are trained."""
-    from untwine.train.folder import FINISHED
+    from untwine.train.record import FINISHED
 
     return {m["id"] for members in methods.values() for m in members.values() if m["state"] in FINISHED}
