@@ -18,7 +18,7 @@ from torch import Tensor
 import untwine as uw
 from untwine.errors import UntwineError
 from untwine.objective.core import Objective
-from untwine.train.folder import stored
+from untwine.train.record import stored
 
 # Arguments that make a method quick, and let a short run show every term.
 SMALL = {"anneal": 20, "hidden": 16, "layers": 2}

@@ -20,7 +20,7 @@ from precision import double_precision
 
 import untwine as uw
 from untwine.train import batches as train_batches
-from untwine.train import compiled, folder, paths
+from untwine.train import compiled, paths, record
 from untwine.train.pack import Pack
 from untwine.train.progress import Bar, Reporter, Several
 from untwine.train.step import PlainStep
@@ -294,9 +294,9 @@ def test_going_on_is_bitwise_the_same(tmp_path: Path, sampling: str) -> None:
     whole = uw.fit(run, tmp_path / "whole", path="fast", **options)
     with pytest.raises(RuntimeError, match="the power went"):
         uw.fit(run, tmp_path / "cut", path="fast", progress=StopAt(11), checkpoint_seconds=0.0, **options)
-    assert folder.read(tmp_path / "cut")["packs"][0]["path"] == "fast"
+    assert record.read(tmp_path / "cut")["packs"][0]["path"] == "fast"
     assert same(uw.fit(run, tmp_path / "cut", **options), whole)
-    assert folder.read(tmp_path / "cut")["packs"][0]["path"] == "fast"
+    assert record.read(tmp_path / "cut")["packs"][0]["path"] == "fast"
     assert (tmp_path / "cut" / "log.jsonl").read_text() == (tmp_path / "whole" / "log.jsonl").read_text()
     plain = uw.fit(run, path="plain", **options)
     assert losses(whole, "seed-1") == pytest.approx(losses(plain, "seed-1"), rel=1e-5)
@@ -344,7 +344,7 @@ def test_what_cannot_be_compiled_trains_on_the_plain_path(monkeypatch: pytest.Mo
     monkeypatch.setattr(paths, "choose", lambda *_: "fast")
     with pytest.warns(UserWarning, match=r"RuntimeError: out of registers\); training takes the plain one"):
         found = uw.fit(tiny(), tmp_path, batching="vmap")
-    assert folder.read(tmp_path)["packs"][0]["path"] == "plain"
+    assert record.read(tmp_path)["packs"][0]["path"] == "plain"
     assert same(found, uw.fit(tiny(), batching="vmap", path="plain"))
     with pytest.raises(uw.UntwineError, match=r"failed while it was compiled \(RuntimeError: out of registers\)"):
         uw.fit(tiny(), path="fast")

@@ -13,7 +13,7 @@ from helpers import losses, same, tiny, weights
 from torch import nn
 
 import untwine as uw
-from untwine.train import checkpoint, devices, folder
+from untwine.train import checkpoint, devices, record
 from untwine.train.pack import Pack, batches
 from untwine.train.table import Table
 
@@ -66,10 +66,27 @@ def test_loop_and_vmap_compute_the_same_step(through: str) -> None:
         pack = Pack(run.members(), run.info(), CPU, batching)
         table = Table(run.make_dataset(), CPU)
         inputs = next(iter(batches(pack, table, 4, "iid")(3, 4)))
-        results.append(pack.step(*pack.initial(), inputs, [w[0] for w in pack.weights(np.arange(3, 4))]))
+        results.append(pack.step(*pack.initial(), inputs, [w[0] for w in pack.penalty_weights(np.arange(3, 4))]))
     (terms, gradients), (terms2, gradients2) = results
     torch.testing.assert_close(terms, terms2, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(gradients, gradients2, rtol=1e-3, atol=1e-5 * gradients.abs().max().item())
+
+
+@pytest.mark.parametrize("batching", ["loop", "vmap"])
+def test_a_step_is_a_function_of_its_arguments(batching: str) -> None:
+    """It reads the weights that it is given, changes nothing, and remembers nothing."""
+    run = tiny(seeds=[0, 1])
+    pack = Pack(run.members(), run.info(), CPU, batching)
+    inputs = next(iter(batches(pack, Table(run.make_dataset(), CPU), 16, "iid")(0, 1)))
+    weights = [w[0] for w in pack.penalty_weights(np.arange(1))]
+    parameters, buffers = pack.initial()
+    before = parameters.clone()
+    first = pack.step(parameters, buffers, inputs, weights)
+    moved = pack.step(parameters + 0.1, buffers, inputs, weights)
+    again = pack.step(parameters, buffers, inputs, weights)
+    assert not torch.equal(first[0], moved[0]) and not torch.equal(first[1], moved[1])
+    assert torch.equal(first[0], again[0]) and torch.equal(first[1], again[1])
+    assert torch.equal(parameters, before) and torch.equal(pack.initial().parameters, before)
 
 
 def test_the_same_run_twice_is_bitwise_equal() -> None:
@@ -108,7 +125,7 @@ def test_clipping_is_by_member() -> None:
     pack = Pack(run.members(), run.info(), CPU)
     inputs = next(iter(batches(pack, Table(run.make_dataset(), CPU), 16, "iid")(0, 1)))
     start, buffers = pack.initial()
-    _, gradients = pack.step(start, buffers, inputs, [w[0] for w in pack.weights(np.arange(1))])
+    _, gradients = pack.step(start, buffers, inputs, [w[0] for w in pack.penalty_weights(np.arange(1))])
     clipped = gradients * (1e-3 / gradients.norm(dim=1, keepdim=True))
     expected = start - 1e-3 * clipped / (clipped.abs() + 1e-10)  # AdaGrad's first step
     trained = uw.fit(run)
@@ -132,7 +149,7 @@ def test_a_diverging_member_stops_and_the_others_go_on(batching: str, tmp_path: 
     alone = uw.fit(tiny(uw.methods.beta_vae(beta=fine), seeds=[1], log_every=2), batching=batching)
     assert {k: v.tolist() for k, v in weights(both).items()} == {k: v.tolist() for k, v in weights(alone).items()}
 
-    states = {entry["name"]: entry for entry in folder.read(tmp_path)["members"]}
+    states = {entry["name"]: entry for entry in record.read(tmp_path)["members"]}
     assert (states["seed-0"]["state"], states["seed-0"]["steps"]) == ("diverged", 5)
     assert states["seed-1"]["state"] == "done"
     last = both.history[-1]["members"]["seed-0"]
@@ -305,6 +322,9 @@ def test_buffers_tied_weights_and_frozen_layers(batching: str, tmp_path: Any) ->
         assert torch.equal(after["decoder.layers.2.weight"], after["decoder.layers.4.weight"])
         assert not torch.equal(after["decoder.layers.2.weight"], before["decoder.layers.2.weight"])
     assert same(trained, loaded)
+    trained._stack.batching = batching
+    assert trained.encode(run.make_dataset().batch(range(4))).shape == (2, 4, 3)
+    assert same(trained, loaded)  # encoding leaves nothing behind
 
 
 def dropping_for_tests() -> Any:

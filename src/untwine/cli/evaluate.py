@@ -9,10 +9,10 @@ from untwine.errors import UntwineError
 
 ABOUT = """Score the finished models of one or more runs, and write scores.json into each run's folder.
 
-A metric on a sample of all states is named as it is (mig). local-mig is its mean over windows of radius --rho around
-random states (rhodes2021); so are all others marked with a star below. Arguments of a metric's own go in brackets. What
-was scored before, in the same way, is not computed again. --compare sets runs against each other, score by score: with
-Welch's t-test, over their seeds.
+mig scores a sample of all states; local-mig is its mean over windows of radius --rho around random states
+(rhodes2021). Every metric with a star below has such a local form. Arguments of a metric go in brackets. What was
+scored before with the same settings is not computed again. --compare compares runs score by score, with Welch's t-test
+over their seeds.
 
 Examples:
 - untwine evaluate runs/jl1 --metrics mig dci local-mig "local-modularity(bins=10)" --rho 0.1 0.2

@@ -202,7 +202,7 @@ def _resume(args: list[str]) -> None:
     about = "Resume a run that was stopped. The result is the same as without the interruption."
     fields = [where, flags.switch("json", flags.JSON), ("machine", _machine_flags())]
     parsed = flags.parse("untwine train", about, fields, args)
-    from untwine.train.folder import stored
+    from untwine.train.record import stored
 
     path = Path(parsed.resume)
     fit(stored(path), path, flags.values(parsed.machine), parsed.json)
