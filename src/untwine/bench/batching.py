@@ -12,9 +12,10 @@ import statistics
 import time
 
 import untwine as uw
-from untwine.train.batches import Table
 from untwine.train.devices import pick_device
-from untwine.train.loop import Trainer
+from untwine.train.pack import Pack
+from untwine.train.table import Table
+from untwine.train.trainer import Trainer
 
 CASES = {
     "mlp 60-40": (
@@ -34,7 +35,10 @@ def main(steps: int = 5) -> None:
             run = uw.Run(
                 method=method, dataset=dataset, network=network, seeds=range(size), steps=10**9, log_every=10**9
             )
-            ways = {way: Trainer(run.members(), run, table, device, way).steps() for way in ("loop", "vmap")}
+            ways = {
+                way: Trainer(Pack(run.members(), run.info(), device, way), run, table).steps()
+                for way in ("loop", "vmap")
+            }
             seconds: dict[str, list[float]] = {way: [] for way in ways}
             for _ in range(1 + steps):
                 for way, trainer in ways.items():

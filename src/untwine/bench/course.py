@@ -14,10 +14,10 @@ from untwine.bench.rows import Row
 from untwine.bench.variants import Variant
 from untwine.metrics.statistics import summary
 from untwine.train import checkpoint
-from untwine.train.batches import Table
 from untwine.train.ensemble import Ensemble
-from untwine.train.paths import take_path
+from untwine.train.pack import Pack
 from untwine.train.run import Run
+from untwine.train.table import Table
 from untwine.train.trainer import Trainer
 
 TRIED = 500  # steps after which it is known how long the others take
@@ -46,12 +46,12 @@ class Course:
     ):
         self.plan, self.spec, self.device, self.deadline, self.keep = plan, spec, device, deadline, keep
         begun = time.monotonic()
-        self.trainer = Trainer(spec.members(), spec, table, device, "auto")
+        self.trainer = Trainer(Pack(spec.members(), spec.info(), device), spec, table)
         self.about = {"run": spec.id, "members": [member.id for member in spec.members()]}
         found = None if keep is None else checkpoint.newest(keep, self.about)
         if found is not None:
             self.trainer.state.put(*found)
-        take_path(self.trainer, path)
+        self.trainer.take_path(path)
         self._wait()
         self.compiled = time.monotonic() - begun
         self.terms: dict[str, dict[str, Any]] = {}
@@ -93,9 +93,9 @@ class Course:
         """A row for each name, of the members that live."""
         pack, begin = self.trainer.pack, time.monotonic()
         alive = [i for i, died in enumerate(self.trainer.state.died.tolist()) if died < 0]
-        states = [pack.state(i) for i in alive]
-        made = [pack.members[i] for i in alive]
-        values = score(Ensemble(made, self.spec.info(), states, self.device)) if alive else {}
+        models = [pack.model(self.trainer.state.weights, i) for i in alive]
+        members = [pack.members[i] for i in alive]
+        values = score(Ensemble(members, models, self.device)) if alive else {}
         seconds = time.monotonic() - begin
         self.scoring += seconds
         facts = {"path_taken": self.trainer.path, "ms_per_step": 1e3 * each, "compile_seconds": self.compiled}
