@@ -56,7 +56,7 @@ COMBINATIONS = {
     ),
 }
 CASES = {name: (lambda name=name: small(name)) for name in uw.methods.names()} | COMBINATIONS
-# Cases whose float32 weights differ between processors run under other processors' settings too: all would take minutes.
+# Cases whose float32 weights differ between processors: these also run under the settings of other processors.
 SENSITIVE = {"ada_gvae", "ada_mlvae", "decomposition_vae", "dip_vae_i", "info_vae", "scale by member"}
 MARKED_CASES = [pytest.param(case, marks=pytest.mark.rounding if case in SENSITIVE else ()) for case in CASES]
 # What the second member is alone, where members differ.

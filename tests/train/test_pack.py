@@ -51,7 +51,7 @@ def distances(a: uw.Ensemble, b: uw.Ensemble, member: str) -> dict[str, np.ndarr
 
 def test_alone_or_in_a_pack_with_the_64_px_network() -> None:
     method = uw.methods.jl1_vae(anneal=20, columns=1, through="both")
-    pack, alone = (uw.fit(dots(seeds=seeds, method=method)) for seeds in ([0, 1, 2, 3], [2]))
+    pack, alone = (uw.fit(dots(seeds=seeds, method=method)) for seeds in ([1, 2], [2]))
     apart = distances(pack, alone, "seed-2")
     assert all(len(values) == 50 and values.max() < 1e-5 for values in apart.values())
 
