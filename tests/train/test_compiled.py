@@ -28,7 +28,7 @@ from untwine.train.table import Table
 from untwine.train.trainer import Trainer
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "contracts"))
-from test_training import CASES
+from test_training import MARKED_CASES
 from test_training import run as contract
 
 CPU, BLOCK = torch.device("cpu"), 8
@@ -83,7 +83,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     jaxtyping.config.update("jaxtyping_disable", False)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", MARKED_CASES)
 def test_every_sentence_is_traced_whole(case: str) -> None:
     """Through the smallest network: tracing takes its time, and others are traced below."""
     fast = assert_equal(contract(case, network=uw.networks.mlp(()), steps=5, log_every=2))
@@ -134,6 +134,7 @@ def dots(**arguments: Any) -> uw.Run:
     return uw.Run(method=uw.methods.jl1_vae(anneal=2, **arguments), dataset=images, network=network, **settings)
 
 
+@pytest.mark.rounding
 @pytest.mark.parametrize("images", [None, 0.5])
 @pytest.mark.parametrize("through", ["both", "decoder"])
 def test_convolutions(through: str, images: float | None) -> None:
@@ -285,6 +286,7 @@ def test_paths_that_cannot_be_taken_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.rounding
 @pytest.mark.usefixtures("possible")
 @pytest.mark.parametrize("sampling", ["iid", "epochs"])
 def test_going_on_is_bitwise_the_same(tmp_path: Path, sampling: str) -> None:
