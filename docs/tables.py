@@ -17,7 +17,7 @@ from typing import Any
 import untwine as uw
 from untwine.data import datasets
 from untwine.data.specs import public_of
-from untwine.methods.registry import own_parts
+from untwine.methods.registry import PARTS, own_parts, part_table
 from untwine.model.networks import networks
 from untwine.objective import penalties
 from untwine.parts import is_part
@@ -55,18 +55,12 @@ def settings(term: uw.Term) -> str:
 
 def parts() -> list[tuple[str, ...]]:
     """Everything that has a name in text, by kind."""
-    rooms = {
-        "likelihood": uw.likelihoods.NAMED,
-        "posterior": uw.posteriors.NAMED,
-        "prior": uw.priors.NAMED,
-        "divergence": uw.penalties.DIVERGENCES,
-    }
     rows = []
-    for kind, named in rooms.items():
-        for name, entry in named.items():
-            made = is_part(entry)
-            thing = (type(entry.term) if isinstance(entry, uw.Penalty) else type(entry)) if made else entry
-            rows.append((kind, f"`{name.replace('_', '-')}`", sentence(thing), "" if made else arguments(entry)))
+    for kind in (*PARTS, "divergence"):
+        for name, entry in part_table(kind).items():
+            # A part that needs no arguments stands for itself; a class or a function makes the others.
+            thing, shown = (type(entry), "") if is_part(entry) else (entry, arguments(entry))
+            rows.append((kind, f"`{name.replace('_', '-')}`", sentence(thing), shown))
     return rows
 
 

@@ -107,15 +107,15 @@ def test_what_is_read(text, expected):
         ("grid(dot, x=1)", "unknown argument of shape 'grid': 'x'; known: colour, dot, places, rows"),
         (
             "grid",
-            "shape 'grid' is grid(dot, rows=2, *, colour='red', places=()): missing a required argument: 'dot'",
+            "shape 'grid' needs dot; its arguments are (dot, rows=2, *, colour='red', places=())",
         ),
         (
             "round-dot(1, True, 3)",
-            "shape 'round-dot' is round-dot(size=1.0, filled=False): too many positional arguments",
+            "shape 'round-dot' takes 2 arguments by position, not 3; its arguments are (size=1.0, filled=False)",
         ),
         (
             "round-dot(1, size=2)",
-            "shape 'round-dot' is round-dot(size=1.0, filled=False): multiple values for argument 'size'",
+            "shape 'round-dot' is given size twice",
         ),
         ("round-dot(size=1, size=2)", "shape 'round-dot' is given size twice"),
         ("round-dot(1e400)", "a number must be finite, not 1e400 in the shape 'round-dot(1e400)'"),

@@ -16,7 +16,7 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from untwine.coercion import coerce, expected
+from untwine.coercion import coerce, expected, plain
 from untwine.errors import UntwineError, unknown
 from untwine.quantities import (
     Count,
@@ -24,9 +24,11 @@ from untwine.quantities import (
     EachPositive,
     EachShare,
     NonNegative,
+    NonNegativeNumber,
     Number,
     PerMember,
     Positive,
+    PositiveNumber,
     Share,
     Whole,
 )
@@ -37,9 +39,11 @@ __all__ = [
     "EachPositive",
     "EachShare",
     "NonNegative",
+    "NonNegativeNumber",
     "Number",
     "PerMember",
     "Positive",
+    "PositiveNumber",
     "Share",
     "Whole",
     "bind",
@@ -47,6 +51,7 @@ __all__ = [
     "coerce",
     "expected",
     "hints",
+    "plain",
 ]
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
+import operator
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -42,18 +44,37 @@ def coerce(value: Any, hint: Any, where: str) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     choices = _choices(hint)
-    if any(hasattr(choice, "from_argument") for choice, _ in choices):  # the text names a part
-        choices = [choice for choice in choices if choice[0] is not str]
     choices.sort(key=lambda choice: choice[0] is not type(value))  # an int stays an int where a float would do
     refusal = None
     for choice, bounds in choices:
         try:
-            return _bounded(_converted(value, choice, where, choices), choice, bounds, where)
+            converted = _converted(value, choice, where, choices)
+            _refuse_outside(bounds, converted, value, choice, where)
+            return converted
         except _Mismatch:
             continue
         except UntwineError as error:  # the right type, but something about it is wrong
             refusal = refusal or error
     raise refusal or UntwineError(f"{where} must be {expected(hint)}, not {_shown(value)}{_suggestion(value, choices)}")
+
+
+def plain(hint: Any) -> Any:
+    """An annotation without bounds, in which texts to choose from are a text.
+
+    >>> from untwine.quantities import Count
+    >>> plain(Count | None), plain(Literal["box", "gaussian"]), plain(tuple[Count, ...])
+    (int | None, <class 'str'>, tuple[int, ...])
+    """
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        return plain(inner[0])
+    if origin is Literal:
+        return functools.reduce(operator.or_, dict.fromkeys(type(item) for item in inner))
+    if origin in (typing.Union, types.UnionType):
+        return functools.reduce(operator.or_, [plain(item) for item in inner])
+    if origin in (tuple, list):
+        return origin[tuple(item if item is Ellipsis else plain(item) for item in inner)]  # type: ignore[misc]
+    return hint
 
 
 def expected(hint: Any) -> str:
@@ -80,14 +101,20 @@ def expected(hint: Any) -> str:
     return ", ".join(first) + (", or " if "," in first[-1] or last.startswith("uw.each") else " or ") + last
 
 
-def _choices(hint: Any, bounds: tuple[Bound, ...] = ()) -> list[tuple[Any, tuple[Bound, ...]]]:
-    """The alternatives of an annotation, each with its bounds."""
+def _choices(hint: Any) -> list[tuple[Any, tuple[Bound, ...]]]:
+    """The alternatives of an annotation, each with its bounds. A text beside a part names the part."""
+    choices = _flat(hint)
+    named = any(hasattr(choice, "from_argument") for choice, _ in choices)
+    return [(choice, bounds) for choice, bounds in choices if not (named and choice is str)]
+
+
+def _flat(hint: Any, bounds: tuple[Bound, ...] = ()) -> list[tuple[Any, tuple[Bound, ...]]]:
     origin = typing.get_origin(hint)
     if origin is Annotated:
         inner, *extra = typing.get_args(hint)
-        return _choices(inner, (*bounds, *(item for item in extra if isinstance(item, Bound))))
+        return _flat(inner, (*bounds, *(item for item in extra if isinstance(item, Bound))))
     if origin in (typing.Union, types.UnionType):
-        return [choice for item in typing.get_args(hint) for choice in _choices(item, bounds)]
+        return [choice for item in typing.get_args(hint) for choice in _flat(item, bounds)]
     if hint is None:
         hint = types.NoneType
     if origin is Callable:
@@ -194,14 +221,14 @@ def _mapped(value: Any, choice: Any, where: str) -> Any:
     return {key: coerce(item, hints[1], f"{key!r} of {where}") for key, item in value.items()}
 
 
-def _bounded(value: Any, choice: Any, bounds: Sequence[Bound], where: str) -> Any:
-    """The value, if every number in it obeys the bounds."""
-    for number in value.values if isinstance(value, Each) else (value,):
+def _refuse_outside(bounds: Sequence[Bound], converted: Any, value: Any, choice: Any, where: str) -> None:
+    """Refuse numbers outside the bounds; the error shows a number as it was given."""
+    members = isinstance(converted, Each)
+    for number in converted.values if members else (converted,):
         for bound in bounds if isinstance(number, int | float) and not isinstance(number, bool) else ():
             if not bound.holds(number):
                 kind = "a whole number, " if choice is int else ""
-                raise UntwineError(f"{where} must be {kind}{bound.words}, not {_shown(number)}")
-    return value
+                raise UntwineError(f"{where} must be {kind}{bound.words}, not {_shown(number if members else value)}")
 
 
 _WORDS = {
@@ -237,7 +264,7 @@ def _words(choice: Any) -> list[str]:
 
 def _shown(value: Any) -> str:
     """The value, shortened, for an error."""
-    text = f"{value:g}" if isinstance(value, float) and value.is_integer() and abs(value) < 1e6 else repr(value)
+    text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
 
 

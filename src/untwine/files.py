@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Files that are either complete or absent, also after a crash."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write a file under a temporary name, and put it in its place. What was there stays if that fails."""
+    """Write a file under a temporary name, then rename it. If that fails, the old file stays."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -19,11 +19,11 @@ def write(path: Path, content: bytes) -> None:
 
 
 def settle(new: Path, target: Path) -> None:
-    """Put a finished file in its place, where it is found whole or not at all, also after a power failure."""
+    """Rename a finished file to its final name, such that even after a power failure it is complete or absent."""
     with new.open("rb+") as file:
         os.fsync(file.fileno())
     new.replace(target)
-    with contextlib.suppress(OSError):  # the renaming itself must reach the disk too, where folders can be opened
+    with contextlib.suppress(OSError):  # the renaming itself must reach the disk too; some systems cannot open folders
         folder = os.open(target.parent, os.O_RDONLY)
         try:
             os.fsync(folder)

@@ -1,4 +1,9 @@
-"""A lock on a folder, which the system lets go of however the process ends."""
+"""A lock on a folder, which the system releases however the process ends.
+
+The package `filelock`, which torch installs, is not used: it does not record which process has the lock, it needs to
+write to a lock file that another user left behind, and where a disk has no locks it makes a file that outlives a
+killed process.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +17,27 @@ from pathlib import Path
 
 from untwine.errors import UntwineError
 
-# What a system answers where another process has the lock; anything else means that there are no locks here.
+# What a system answers where another process has the lock; any other error means that the disk has no locks.
 _TAKEN = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK}
 
 
 @contextlib.contextmanager
 def locked(path: Path, name: str = ".lock", patience: float = 0.0, waiting: str = "") -> Iterator[None]:
-    """Hold a folder for this process. Others are given time; `waiting` is said, once, where someone sees it."""
-    where = path
+    """Lock a folder for this process.
+
+    Args:
+        path: The folder, which is made if it does not exist.
+        name: The name of the lock file in it.
+        patience: Seconds to wait while another process has the lock.
+        waiting: What to say once on the terminal while waiting.
+    """
+    target = path
     try:
         path.mkdir(parents=True, exist_ok=True)
-        where = path / name
-        descriptor = _opened(where)
+        target = path / name
+        descriptor = _opened(target)
     except OSError as error:
-        raise UntwineError(f"{where} cannot be written to: {error.strerror or error}; choose another folder") from None
+        raise UntwineError(f"{target} cannot be written to: {error.strerror or error}; choose another folder") from None
     try:
         try:
             _lock(descriptor, time.monotonic() + patience, waiting)
@@ -35,7 +47,7 @@ def locked(path: Path, name: str = ".lock", patience: float = 0.0, waiting: str 
                 raise UntwineError(f"{path} cannot be locked: {why}; choose a folder on another disk") from None
             who = f"process {owner}" if (owner := _owner(descriptor)) else "another process"
             raise UntwineError(f"{path} is in use by {who}; wait for it, or choose another folder") from None
-        with contextlib.suppress(OSError):  # it only says who has the lock, and a full disk takes no more
+        with contextlib.suppress(OSError):  # this only tells others who has the lock; a full disk must not stop us
             os.ftruncate(descriptor, 0)
             os.write(descriptor, str(os.getpid()).encode())
         yield
@@ -44,7 +56,7 @@ def locked(path: Path, name: str = ".lock", patience: float = 0.0, waiting: str 
 
 
 def _opened(lock: Path) -> int:
-    """A descriptor of a lock file. One that another user left behind need not be written to, only its folder."""
+    """A descriptor of a lock file. A file that another user left behind is only read, if its folder is writable."""
     try:
         return os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
     except PermissionError:
@@ -54,12 +66,14 @@ def _opened(lock: Path) -> int:
 
 
 def _owner(descriptor: int) -> str:
+    """The process that has the lock, as far as the lock file tells."""
     with contextlib.suppress(OSError):
         return os.read(descriptor, 100).decode(errors="replace").strip()
     return ""
 
 
 def _lock(descriptor: int, until: float, waiting: str) -> None:
+    """Take the lock, or raise the system's error once the time is up."""
     while True:
         try:
             return _try_lock(descriptor)

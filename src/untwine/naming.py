@@ -9,14 +9,17 @@ import ast
 import inspect
 import math
 import re
+import types
+import typing
 import warnings
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
 
-from untwine.errors import UntwineError, unknown
-from untwine.parts import is_part
+from untwine.arguments import bind_names, hints
+from untwine.errors import UntwineError, unknown, unregistered
+from untwine.registry import Registry
 
-T = TypeVar("T")
+Table: TypeAlias = Mapping[str, Any] | Registry
 
 _LONGEST = 10_000  # characters
 _DEEPEST = 20  # parts within parts, which bounds our own recursion
@@ -25,12 +28,16 @@ _WORDS = {"true": True, "false": False, "none": None}  # as the command line and
 _HYPHENS = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|(?<![\w.])[^\W\d]\w*(?:-\w+)+""")
 
 
-def read(kind: str, text: str, table: Mapping[str, Any]) -> Any:
+def read(kind: str, text: str, table: Table) -> Any:
     """The part that a text names: `name`, or `name(value, argument=value)`.
 
-    `table` maps names to parts, or to functions that make them; a name alone calls its function without
-    arguments. Hyphens in names stand for underscores. Values are numbers, texts (quoted or not), `true`,
-    `false`, `none`, tuples of values, and parts of the same table.
+    A name alone calls its function without arguments. Hyphens in names stand for underscores. Values are numbers,
+    texts (quoted or not), `true`, `false`, `none`, tuples of values, and parts of the same table.
+
+    Args:
+        kind: What the text names, for errors: "prior".
+        text: The text.
+        table: Names with parts, or with functions or classes that make them.
 
     >>> table = {"square": lambda side=1.0: ("square", side), "two_of": lambda part, colour="red": (part, colour)}
     >>> read("shape", "two-of(square(side=0.5), colour=blue)", table)
@@ -42,17 +49,12 @@ def read(kind: str, text: str, table: Mapping[str, Any]) -> Any:
     return _Reader(kind, text.strip(), table).part()
 
 
-def named(kind: str, value: Any, base: type[T], table: Mapping[str, Any]) -> T:
-    """The part that a text names, or the one that is given."""
-    if isinstance(value, str):
-        return read(kind, value, table)
-    if not isinstance(value, base):
-        raise UntwineError(f"a {kind} is named by a text, or is a {base.__name__}; {value!r} is neither")
-    return value
+def write(part: Any, table: Table) -> str:
+    """The name of a part as the command line writes it if it needs no arguments, else its `repr`.
 
-
-def write(part: Any, table: Mapping[str, Any]) -> str:
-    """The name of a part as the command line writes it, if it is one that needs no arguments; else its `repr`.
+    Args:
+        part: The part.
+        table: Names with parts, or with functions or classes that make them.
 
     >>> write((1, 2), {"a_pair": lambda: (1, 2)})
     'a-pair'
@@ -60,14 +62,16 @@ def write(part: Any, table: Mapping[str, Any]) -> str:
     for name, entry in table.items():
         if _makes(entry):
             needed = [p for p in inspect.signature(entry).parameters.values() if p.default is p.empty]
-            entry = None if needed else entry()
-        if entry == part:
+            default = None if needed else entry()
+        else:
+            default = entry
+        if default == part:
             return name.replace("_", "-")
     return repr(part)
 
 
 class _Reader:
-    def __init__(self, kind: str, text: str, table: Mapping[str, Any]):
+    def __init__(self, kind: str, text: str, table: Table):
         self.kind = kind
         self.text = text
         self.table = table
@@ -75,7 +79,7 @@ class _Reader:
     def part(self) -> Any:
         if len(self.text) > _LONGEST:
             raise UntwineError(f"cannot read a {self.kind} of {len(self.text)} characters; {_LONGEST} are the most")
-        # One character for another: places in the tree are places in the text.
+        # One character replaces another, so that a position in the tree is a position in the text.
         source = _HYPHENS.sub(lambda match: match[0] if match[1] else match[0].replace("-", "_"), self.text)
         try:
             with warnings.catch_warnings():
@@ -91,52 +95,44 @@ class _Reader:
         raise self.wrong()
 
     def make(self, node: ast.Name, args: list[ast.expr], keywords: list[ast.keyword], depth: int = 0) -> Any:
-        """Look a name up, and call what it stands for if that is a function."""
+        """Look a name up, and call what it stands for if that is a function or a class."""
         written = _short(self.segment(node), 80)
+        what = f"{self.kind} {written!r}"
         if node.id not in self.table:
-            raise unknown(self.kind, written.replace("_", "-"), (n.replace("_", "-") for n in self.table))
+            error = unregistered if isinstance(self.table, Registry) else unknown
+            raise error(self.kind, written.replace("_", "-"), (name.replace("_", "-") for name in self.table))
         entry = self.table[node.id]
         if not _makes(entry):
             if args or keywords:
-                raise UntwineError(f"{self.kind} {written!r} takes no arguments")
+                raise UntwineError(f"{what} takes no arguments")
             return entry
-        bound = self.bind(written, entry, args, keywords)
-        for name, given in bound.arguments.items():
+        bound = bind_names(what, inspect.signature(entry), args, self.named(what, keywords))
+        annotations = hints(entry)
+        for name, argument in bound.arguments.items():
             parameter = bound.signature.parameters[name]
             if parameter.kind is parameter.VAR_POSITIONAL:
-                bound.arguments[name] = tuple(self.value(one, depth) for one in given)
+                bound.arguments[name] = tuple(self.value(item, depth) for item in argument)
             elif parameter.kind is parameter.VAR_KEYWORD:
-                bound.arguments[name] = {key: self.value(one, depth) for key, one in given.items()}
-            elif isinstance(given, ast.Name) and parameter.annotation in (str, "str"):
-                bound.arguments[name] = self.segment(given)  # a text, even where a part has the same name
+                bound.arguments[name] = {key: self.value(item, depth) for key, item in argument.items()}
+            elif isinstance(argument, ast.Name) and _is_text(annotations[name]):
+                bound.arguments[name] = self.segment(argument)  # a text, even where a part has the same name
             else:
-                bound.arguments[name] = self.value(given, depth)
-            if isinstance(parameter.default, bool) and not isinstance(bound.arguments[name], bool):
-                raise UntwineError(f"{name} of {self.kind} {written!r} is true or false, not {self.segment(given)}")
+                bound.arguments[name] = self.value(argument, depth)
         try:
             return entry(*bound.args, **bound.kwargs)
         except (TypeError, ValueError, OverflowError) as error:
-            raise UntwineError(f"{self.kind} {written!r} cannot be made of {self.short()!r}: {error}") from None
+            raise UntwineError(f"{what} cannot be made of {self.short()!r}: {error}") from None
 
-    def bind(
-        self, written: str, entry: Callable[..., Any], args: list[ast.expr], keywords: list[ast.keyword]
-    ) -> inspect.BoundArguments:
-        """Arguments, not yet read, by the names of the function's own."""
-        signature = inspect.signature(entry)
-        known = {n: p for n, p in signature.parameters.items() if p.kind is not p.VAR_KEYWORD}
+    def named(self, what: str, keywords: list[ast.keyword]) -> dict[str, ast.expr]:
+        """Arguments by name, not yet read."""
         named: dict[str, ast.expr] = {}
         for keyword in keywords:
             if keyword.arg is None:
                 raise self.wrong()
-            if keyword.arg not in known and known.keys() == signature.parameters.keys():
-                raise unknown(f"argument of {self.kind} {written!r}:", keyword.arg, known)
             if keyword.arg in named:
-                raise UntwineError(f"{self.kind} {written!r} is given {keyword.arg} twice")
+                raise UntwineError(f"{what} is given {keyword.arg} twice")
             named[keyword.arg] = keyword.value
-        try:
-            return signature.bind(*args, **named)
-        except TypeError as error:
-            raise UntwineError(f"{self.kind} {written!r} is {_usage(written, signature)}: {error}") from None
+        return named
 
     def value(self, node: ast.expr, depth: int) -> Any:
         """The value of an argument."""
@@ -172,7 +168,7 @@ class _Reader:
         return _short(self.text, 80)
 
     def wrong(self, node: ast.expr | None = None) -> UntwineError:
-        """The error for a text that is no name and no call of one, with an example that is."""
+        """The error for a text that is neither a name nor a name with arguments, with an example of one."""
         inner = f"{_short(self.segment(node), 40)!r} in " if node is not None else ""
         return UntwineError(
             f"cannot read {inner}the {self.kind} {self.short()!r}; "
@@ -185,16 +181,21 @@ def _short(text: str, length: int) -> str:
 
 
 def _makes(entry: Any) -> bool:
-    """Whether an entry is a function that makes a part; some parts (schedules) can be called themselves."""
-    return callable(entry) and not is_part(entry)
+    """Whether an entry is a function or class that makes a part; some parts (schedules) can be called themselves."""
+    return callable(entry) and not hasattr(type(entry), "__part__")
 
 
-def _usage(name: str, signature: inspect.Signature) -> str:
-    plain = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
-    return f"{name}{signature.replace(parameters=plain, return_annotation=signature.empty)}"
+def _is_text(hint: Any) -> bool:
+    """Whether an annotation promises a text, or one of several texts."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Literal:
+        return all(isinstance(item, str) for item in inner)
+    if origin in (typing.Union, types.UnionType):
+        return all(_is_text(item) for item in inner if item is not types.NoneType)
+    return hint is str
 
 
-def _example(table: Mapping[str, Any]) -> str:
+def _example(table: Table) -> str:
     for name, entry in table.items():
         if _makes(entry):
             for key, parameter in inspect.signature(entry).parameters.items():

@@ -1,105 +1,203 @@
 """Parts: frozen dataclasses with a name, a JSON form, and numbers that are leaves.
 
-Likelihoods, posteriors, priors, penalties, schedules and objectives are all parts. Whatever is built of
-parts can be written to a file and read back without executing anything: names are looked up here. In a
-part, floats (and schedules of floats) are *leaves*: members of a pack may differ in them. Everything else
-(integers, strings, the parts themselves) is *structure*: members with equal structure train as one pack.
+Likelihoods, posteriors, priors, penalties, schedules and objectives are all parts. A part checks itself,
+whatever makes it (Python, a text, JSON, `dataclasses.replace`): its arguments are bound and coerced by the
+annotations of its fields. Whatever is built of parts can be written to a file and read back without executing
+anything: names are looked up here. In a part, floats (and schedules of floats) are *leaves*: members of a pack
+may differ in them. Everything else (integers, strings, the parts themselves) is *structure*: members with equal
+structure train as one pack.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar, dataclass_transform
+import functools
+import inspect
+import re
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, ClassVar, TypeVar, dataclass_transform, overload
 
-from untwine.errors import UntwineError, refuse_unknown, unknown
+from untwine import naming
+from untwine.arguments import bind_names, coerce, hints
+from untwine.errors import UntwineError, unregistered
+from untwine.quantities import Each, Number, PerMember, each, is_each, number
+from untwine.registry import Registry
+
+__all__ = [
+    "Each",
+    "Number",
+    "Part",
+    "each",
+    "from_json",
+    "is_each",
+    "is_part",
+    "leaves",
+    "number",
+    "part",
+    "rebuild",
+    "resolve",
+    "structure",
+    "to_json",
+]
 
 _parts: dict[str, type] = {}
 C = TypeVar("C", bound=type)
+K = TypeVar("K", bound="Part")
 
 
+class Part:
+    """The base of every kind of part: `class Prior(Part, kind="prior")`.
+
+    A kind has a registry of text names: a part of it is registered there under its class name in snake case,
+    without the name of the kind (`LaplacePrior` is "laplace"), as soon as it is defined.
+    """
+
+    kind: ClassVar[str] = "part"
+    registry: ClassVar[Registry]
+
+    def __init_subclass__(cls, kind: str | None = None, **rest: Any) -> None:
+        super().__init_subclass__(**rest)
+        if kind is not None:
+            cls.kind = kind
+            cls.registry = Registry(kind)
+            cls.expected = f"a {kind}, or its name in a text"
+
+    @classmethod
+    def read(cls, text: str, kind: str | None = None) -> Any:
+        """The part of this kind that a text names: `laplace(scale=2)`.
+
+        Args:
+            text: The text.
+            kind: What to call it in errors, if not the kind.
+        """
+        return naming.read(kind or cls.kind, text, cls.registry)
+
+    @classmethod
+    def named(cls: type[K], value: Any) -> K:
+        """The part that a text (or another value that may stand for it) names, or the part itself.
+
+        >>> class Prior(Part, kind="prior"): ...
+        >>> @part
+        ... class ExamplePrior(Prior): scale: float = 1.0
+        >>> Prior.named("example(scale=2)")
+        ExamplePrior(scale=2.0)
+        """
+        converted = value if isinstance(value, cls) else cls.from_argument(value)
+        if converted is NotImplemented:
+            example = cls.registry.names()[0].replace("_", "-")
+            raise UntwineError(f"a {cls.kind} is a name such as {example!r}, or a {cls.__name__}; {value!r} is neither")
+        return converted
+
+    @classmethod
+    def from_argument(cls, value: Any) -> Any:
+        """A value that may stand for a part of this kind as the part: its text. NotImplemented refuses the value."""
+        return cls.read(value) if isinstance(value, str) and hasattr(cls, "registry") else NotImplemented
+
+
+# --- the decorator ----------------------------------------------------------------------------------
+
+
+@overload
 @dataclass_transform(frozen_default=True)
-def part(cls: C) -> C:
-    """Make a class a part: a frozen dataclass whose name a file may mention."""
-    made = dataclasses.dataclass(frozen=True)(cls)
+def part(cls: C) -> C: ...
+
+
+@overload
+@dataclass_transform(frozen_default=True)
+def part(*, named: bool) -> Callable[[C], C]: ...
+
+
+def part(cls: Any = None, *, named: bool = True) -> Any:
+    """Make a class a part: a frozen dataclass that checks its fields, and whose name a file or a text may mention.
+
+    Args:
+        cls: The class.
+        named: Whether the part has a text name; without one, only files and Python can make it.
+    """
+    if cls is None:
+        return functools.partial(part, named=named)
     old = _parts.get(cls.__name__)
     if old is not None and old.__module__ != cls.__module__:
         raise UntwineError(f"a part named {cls.__name__!r} exists already, in {old.__module__}")
-    _parts[cls.__name__] = made
-    made.__part__ = True
-    return made
+    complete = dataclasses.dataclass(frozen=True)(cls)
+    complete.__part__ = True
+    named = named and hasattr(complete, "registry")
+    complete.__init__ = _checked(complete, f"{cls.kind} {text_name(cls)!r}" if named else f"part {cls.__name__!r}")
+    if named:
+        # A part without arguments stands for itself: `priors.standard_normal` is no function.
+        complete.registry.put(text_name(complete), complete if dataclasses.fields(complete) else complete())
+    _parts[cls.__name__] = complete
+    return complete
 
 
 def is_part(value: Any) -> bool:
+    """Whether a value is an instance of a part."""
     return getattr(type(value), "__part__", False)
 
 
-@dataclasses.dataclass(frozen=True)
-class Each:
-    """One value for each member of a pack, in the order of the run's seeds."""
+def text_name(cls: type) -> str:
+    """The name of a part in text: its class name in snake case, without the name of its kind.
 
-    values: tuple[float, ...]
-
-
-# What a weight may be: a number, one for each member of a pack, or a schedule (a function of the step).
-Number: TypeAlias = float | Each | list | tuple | Callable[..., Any]
-
-
-def each(*values: float) -> Each:
-    """A number that differs by member.
-
-    >>> each(1, 4, 16)
-    Each(values=(1.0, 4.0, 16.0))
+    >>> class Prior(Part, kind="prior"): ...
+    >>> class StudentTPrior(Prior): ...
+    >>> class KLPriorAggregate(Part): ...
+    >>> text_name(StudentTPrior), text_name(KLPriorAggregate)
+    ('student_t', 'kl_prior_aggregate')
     """
-    return Each(tuple(_finite(value) for value in values))
+    bases = {base.__name__ for base in cls.__mro__[1:] if issubclass(base, Part) and base is not Part}
+    name = cls.__name__
+    for suffix in (*bases, getattr(cls, "kind", "part").title()):
+        name = name.removesuffix(suffix) or name
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
-def number(value: Any) -> float | Each:
-    """A plain number, or one for each member from a list, tuple, array or tensor."""
-    if isinstance(value, Each):
-        return value
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return Each(tuple(_finite(one) for one in value))
-    return _finite(value)
+def _checked(cls: Any, what: str) -> Callable[..., None]:
+    """The initialiser of a part's dataclass, with its arguments bound by name and coerced.
 
-
-def bounded(
-    value: Any, name: str, right: Callable[[float], bool] = lambda one: one > 0, what: str = "positive"
-) -> float | Each:
-    """A number, or one for each member, that is within its bounds.
-
-    >>> bounded([1, 2], "a scale")
-    Each(values=(1.0, 2.0))
+    Args:
+        cls: The dataclass.
+        what: What it is, for errors: "prior 'sparse'".
     """
-    made = number(value)
-    for one in made.values if isinstance(made, Each) else (made,):
-        if not right(one):
-            raise UntwineError(f"{name} must be {what}, not {one:g}")
-    return made
+    assign = cls.__init__
+    signature = inspect.signature(cls)
+
+    @functools.wraps(assign)
+    def initialise(self: Any, *args: Any, **kwargs: Any) -> None:
+        given = bind_names(what, signature, args, kwargs).arguments
+        annotations = _annotations(cls)
+        assign(self, **{key: coerce(value, annotations[key], f"{key} of {what}") for key, value in given.items()})
+
+    return initialise
 
 
-def _finite(value: Any) -> float:
-    try:
-        made = float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise UntwineError(f"a number was expected, not {value!r}") from None
-    if not math.isfinite(made):
-        raise UntwineError(f"a number must be finite, not {made}")
-    return made
+@functools.cache
+def _annotations(cls: type) -> dict[str, Any]:
+    """The annotation of every field; where it promises a float, members may differ in it."""
+    try:  # only when a part is first made: fields may be of classes that are defined later
+        resolved = typing.get_type_hints(cls, include_extras=True)
+    except (NameError, AttributeError, TypeError):
+        resolved = hints(cls)
+    return {field.name: _per_member(resolved.get(field.name, Any)) for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
 
 
-def is_each(value: Any) -> bool:
-    """Whether this is the JSON of an `Each`."""
-    return isinstance(value, dict) and set(value) == {"each"}
+def _per_member(hint: Any) -> Any:
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        return Annotated[(_per_member(inner[0]), *inner[1:])]  # type: ignore[return-value]
+    if origin in (typing.Union, types.UnionType):
+        return typing.Union[tuple(_per_member(item) for item in inner)]  # type: ignore[return-value] # noqa: UP007
+    return PerMember if hint is float else hint
+
+
+# --- JSON -------------------------------------------------------------------------------------------
 
 
 def to_json(value: Any) -> Any:
     """The JSON form of a part, or of plain values that hold parts."""
     if is_part(value):
-        fields = {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        fields = {field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
         return {"part": type(value).__name__, **fields}
     if isinstance(value, Each):
         return {"each": list(value.values)}
@@ -124,25 +222,23 @@ def from_json(value: Any) -> Any:
         return value
     if is_each(value):
         numbers = value["each"]
-        if not isinstance(numbers, list) or not all(isinstance(one, int | float) for one in numbers):
+        if not isinstance(numbers, list) or not all(isinstance(item, int | float) for item in numbers):
             raise UntwineError(f"'each' takes a list of numbers, one for each member, not {numbers!r}")
         return each(*numbers)
     if "part" not in value:
         return {key: from_json(item) for key, item in value.items()}
     if not isinstance(value["part"], str) or value["part"] not in _parts:
-        raise unknown("part", str(value["part"]), _parts)
+        raise unregistered("part", str(value["part"]), _parts)
     cls = _parts[value["part"]]
-    fields = {f.name for f in dataclasses.fields(cls)}
-    arguments = {key: from_json(item) for key, item in value.items() if key != "part"}
-    refuse_unknown(f"field of part {cls.__name__!r}:", arguments, fields)
-    try:
-        return cls(**arguments)
-    except TypeError as error:
-        raise UntwineError(f"part {cls.__name__!r} is incomplete: {error}") from None
+    return cls(**{key: from_json(item) for key, item in value.items() if key != "part"})
 
 
 def resolve(value: Any, member: int) -> Any:
     """JSON in which every `each` is replaced by its value for one member.
+
+    Args:
+        value: JSON of a part or a spec.
+        member: The position of the member.
 
     >>> resolve({"beta": {"each": [1.0, 4.0]}, "p": 1}, 1)
     {'beta': 4.0, 'p': 1}
@@ -170,8 +266,16 @@ def structure(value: Any) -> Any:
     return None if isinstance(value, float) else value
 
 
+# --- leaves -----------------------------------------------------------------------------------------
+
+
 def leaves(value: Any, is_leaf: Callable[[Any], bool]) -> Iterator[Any]:
-    """Every leaf below a part, in a fixed order."""
+    """Every leaf below a part, in a fixed order.
+
+    Args:
+        value: A part, or a mapping or list of parts.
+        is_leaf: Whether a value is a leaf.
+    """
     if is_leaf(value):
         yield value
     elif is_part(value):
@@ -186,14 +290,20 @@ def leaves(value: Any, is_leaf: Callable[[Any], bool]) -> Iterator[Any]:
 
 
 def rebuild(value: Any, is_leaf: Callable[[Any], bool], new: Iterator[Any]) -> Any:
-    """The same part with its leaves replaced, in the order of `leaves`."""
+    """The same part with its leaves replaced.
+
+    Args:
+        value: A part, or a mapping or list of parts.
+        is_leaf: Whether a value is a leaf.
+        new: The new leaves, in the order of `leaves`.
+    """
     if is_leaf(value):
         return next(new)
     if is_part(value):
-        made = object.__new__(type(value))  # the checks of __init__ are for people's numbers, not for tensors
+        copy = object.__new__(type(value))  # the checks of __init__ are for people's numbers, not for tensors
         for field in dataclasses.fields(value):
-            object.__setattr__(made, field.name, rebuild(getattr(value, field.name), is_leaf, new))
-        return made
+            object.__setattr__(copy, field.name, rebuild(getattr(value, field.name), is_leaf, new))
+        return copy
     if isinstance(value, Mapping):
         return {key: rebuild(item, is_leaf, new) for key, item in value.items()}
     if isinstance(value, list | tuple):

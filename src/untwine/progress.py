@@ -1,4 +1,4 @@
-"""Progress bars on the terminal. Quiet when nobody looks."""
+"""Progress bars on the terminal; silent where there is no terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ T = TypeVar("T")
 
 
 def track(items: Iterable[T], what: str, total: int, progress: bool | None = None) -> Iterator[T]:
-    """The items, with a bar that says what is being done if there is a terminal (or `progress=True`)."""
+    """Yield the items while a bar shows how many are done.
+
+    Args:
+        items: What to iterate over.
+        what: What the bar says.
+        total: The number of items.
+        progress: Whether to show a bar; None shows one if there is a terminal.
+    """
     with counter(what, total, progress) as count:
         for item in items:
             yield item
@@ -22,9 +29,14 @@ def track(items: Iterable[T], what: str, total: int, progress: bool | None = Non
 def counter(
     what: str, total: int | None, progress: bool | None = None, in_bytes: bool = False, done: int = 0
 ) -> Iterator[Callable[[int], None]]:
-    """A function to be told how much more is done, with a bar if there is a terminal (or `progress=True`).
+    """A function that advances a bar by the amount it is given.
 
-    `in_bytes` counts bytes, of which `done` are there already; `total` may be None where nobody knows it.
+    Args:
+        what: What the bar says.
+        total: The amount at which the bar is full; None where it is unknown.
+        progress: Whether to show a bar; None shows one if there is a terminal.
+        in_bytes: Whether amounts are numbers of bytes.
+        done: The amount with which the bar begins.
     """
     if not (progress or (progress is None and sys.stderr.isatty())):
         yield lambda more: None
@@ -41,7 +53,7 @@ def counter(
 
 
 def amount(count: int) -> str:
-    """A number of bytes for people.
+    """A number of bytes in a readable unit.
 
     >>> [amount(count) for count in (0, 999, 26_454, 267_573_662, 12_400_000_000)]
     ['0 bytes', '999 bytes', '26.5 kB', '267.6 MB', '12.4 GB']

@@ -96,3 +96,5 @@ EachShare: TypeAlias = Annotated[PerMember, SHARE]
 
 # A weight: a number, one for each member of a pack, or a schedule (a function of the step).
 Number: TypeAlias = PerMember | Callable[..., Any]
+PositiveNumber: TypeAlias = Annotated[Number, POSITIVE]
+NonNegativeNumber: TypeAlias = Annotated[Number, NON_NEGATIVE]

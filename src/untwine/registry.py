@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
-from untwine.errors import UntwineError, refuse_unknown, unknown
+from untwine.arguments import bind, bind_names
+from untwine.errors import UntwineError, unregistered
 
 F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Registry:
-    """A table from names to callables; `add` is used as a decorator.
+    """A table from names to functions, classes or parts; `add` is used as a decorator.
 
     >>> colours = Registry("colour")
     >>> @colours.add
@@ -24,62 +27,83 @@ class Registry:
 
     def __init__(self, kind: str):
         self.kind = kind
-        self._entries: dict[str, Callable[..., Any]] = {}
+        self._entries: dict[str, Any] = {}
 
     def add(self, function: F) -> F:
-        name: str = function.__name__
-        old = self._entries.get(name)
-        if old is not None and (old.__module__, old.__qualname__) != (function.__module__, function.__qualname__):
-            raise UntwineError(f"the {self.kind} {name!r} exists already, in {old.__module__}")
-        self._entries[name] = function
+        """Register a function or a class under its name."""
+        self.put(function.__name__, function)
         return function
 
+    def put(self, name: str, entry: Any) -> None:
+        """Register anything under a name; only a definition that is run again may take a name that is taken.
+
+        Args:
+            name: The name, with underscores.
+            entry: A function or class, or an object that stands for itself.
+        """
+        old = self._entries.get(name)
+        if old is not None and _origin(old) != _origin(entry):
+            raise UntwineError(f"the {self.kind} {name!r} exists already, in {_origin(old)[0]}: choose another name")
+        self._entries[name] = entry
+
+    def bound(self, function: Callable[P, T]) -> Callable[P, T]:
+        """Register a function under its name, with its arguments bound and coerced by its annotations."""
+        what = f"{self.kind} {function.__name__!r}"
+
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> T:
+            return function(**bind(what, function, args, kwargs))  # type: ignore[arg-type]
+
+        return self.add(call)
+
     def names(self) -> list[str]:
+        """All names, sorted."""
         return sorted(self._entries)
+
+    def items(self) -> list[tuple[str, Any]]:
+        """All names with their entries, in the order in which they were registered."""
+        return list(self._entries.items())
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
 
+    def __len__(self) -> int:
+        return len(self._entries)
+
     def __contains__(self, name: str) -> bool:
         return name.replace("-", "_") in self._entries
 
-    def __getitem__(self, name: str) -> Callable[..., Any]:
+    def __getitem__(self, name: str) -> Any:
         """Look a name up; hyphens stand for underscores."""
-        found = self._entries.get(name.replace("-", "_"))
-        if found is None:
-            raise unknown(self.kind, name, self._entries)
-        return found
+        entry = self._entries.get(name.replace("-", "_"))
+        if entry is None:
+            raise unregistered(self.kind, name, self._entries)
+        return entry
 
-    def call(self, name: str, arguments: dict[str, Any]) -> Any:
-        """Call an entry, refusing arguments that it does not have with a suggestion."""
-        self._parameters(name, arguments)
-        return self[name](**arguments)
-
-    def _parameters(self, name: str, arguments: dict[str, Any]) -> Mapping[str, inspect.Parameter]:
-        """The parameters of an entry, which has all of these arguments."""
-        parameters = inspect.signature(self[name]).parameters
-        refuse_unknown(f"argument of {self.kind} {name!r}:", arguments, parameters)
-        return parameters
+    def call(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        """Call an entry by its name, refusing arguments that it does not have with a suggestion."""
+        entry = self[name]
+        bind_names(f"{self.kind} {name!r}", inspect.signature(entry), (), arguments)
+        return entry(**arguments)
 
     def arguments(self, name: str) -> tuple[list[str], dict[str, Any]]:
         """The arguments that an entry needs, and the defaults of the others."""
         parameters = inspect.signature(self[name]).parameters
-        needed = [key for key, one in parameters.items() if one.default is one.empty]
-        return needed, {key: one.default for key, one in parameters.items() if key not in needed}
+        needed = [key for key, parameter in parameters.items() if parameter.default is parameter.empty]
+        return needed, {key: parameter.default for key, parameter in parameters.items() if key not in needed}
 
-    def spec(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    def spec(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """An entry with all its arguments as JSON: `{"name": ..., **arguments}`."""
-        whole = self.complete(name, arguments)
-        return {"name": self[name].__name__, **{k: list(v) if isinstance(v, tuple) else v for k, v in whole.items()}}
+        values = self.complete(name, arguments)
+        plain = {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
+        return {"name": self[name].__name__, **plain}
 
-    def complete(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The arguments with every default filled in; whole numbers become floats where the default is one."""
-        parameters = self._parameters(name, arguments)
-        missing = [k for k in self.arguments(name)[0] if k not in arguments]
-        if missing:
-            raise UntwineError(f"{self.kind} {name!r} needs {', '.join(missing)}")
-        for key, value in arguments.items():
-            if isinstance(value, float) and not math.isfinite(value):
-                raise UntwineError(f"{key} of {self.kind} {name!r} must be finite, not {value}")
-        whole = {key: arguments.get(key, p.default) for key, p in parameters.items()}
-        return {k: float(v) if type(v) is int and type(parameters[k].default) is float else v for k, v in whole.items()}
+    def complete(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments as their annotations promise, with every default filled in."""
+        return bind(f"{self.kind} {name!r}", self[name], kwargs=arguments)
+
+
+def _origin(entry: Any) -> tuple[str, str]:
+    """The module and the name in it that define an entry."""
+    definition = entry if hasattr(entry, "__qualname__") else type(entry)
+    return definition.__module__, definition.__qualname__

@@ -24,7 +24,7 @@ _WEYL = (0x9E3779B9, 0xBB67AE85)
 
 
 def hashed(name: str) -> int:
-    """A 32-bit number for a name; stable across processes and platforms.
+    """A 32-bit hash of a name, the same in every process and on every platform.
 
     >>> hashed("posterior") == hashed("posterior") != hashed("batch")
     True
@@ -49,7 +49,7 @@ def philox(counter: tuple[Any, Any, Any, Any], key: tuple[Any, Any]) -> tuple[An
 
 
 def _words(seeds: Any, purpose: str, steps: Any, index: Any) -> tuple[Any, Any, Any, Any]:
-    """Four words for every (step, seed, index): shapes [steps, seeds, indices]."""
+    """Four random words for every (step, seed, index): tensors `[steps, seeds, indices]`."""
     seeds, steps, index = seeds[None, :, None], steps[:, None, None], index[None, None, :]
     counter = (index, steps * 0 + hashed(purpose), steps & _WORD, steps >> 32 & _WORD)
     return philox(counter, (seeds & _WORD, seeds >> 32 & _WORD))

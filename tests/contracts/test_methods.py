@@ -522,10 +522,14 @@ def test_numbers_in_text_may_differ_by_member():
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
-        ("decomposition_vae", {"divergence": "mmd(per_dimension=no)"}, "per_dimension .* is true or false, not no"),
-        ("vae", {"prior": "anisotropic-normal(learned=no)"}, "learned .* is true or false, not no"),
+        (
+            "decomposition_vae",
+            {"divergence": "mmd(per_dimension=no)"},
+            "per_dimension .* must be true or false, not 'no'",
+        ),
+        ("vae", {"prior": "anisotropic-normal(learned=no)"}, "learned .* must be true or false, not 'no'"),
         ("ada_gvae", {"repeat": "no"}, "repeat of method 'ada_gvae' must be true or false, not 'no'"),
-        ("factor_vae", {"hidden": True}, "hidden of method 'factor_vae' must be a whole number, not True"),
+        ("factor_vae", {"hidden": True}, "hidden of method 'factor_vae' must be a whole number, 1 or more, not True"),
         ("factor_vae", {"discriminator_lr": -1.0}, "must be positive"),
         ("annealed_vae", {"capacity": -1.0}, "0 or more"),
         ("info_vae", {"divergence": uw.penalties.mmd().watch()}, "only watched"),

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from untwine.model import likelihoods, networks, posteriors, priors
-from untwine.model.check import check
+from untwine.model.check import check_jacobian
 from untwine.model.info import Info
 from untwine.model.jacobian import jacobian
 from untwine.model.passes import is_known
@@ -171,4 +171,4 @@ def test_its_decoder_is_known_or_passes_the_check_of_users_decoders(name, settin
     decoder = make(name, settings, shape).decoder
     assert is_known(decoder) == (settings.get("activation", "relu") in ("relu", "leaky_relu", "tanh", "sigmoid"))
     if not is_known(decoder):
-        check(decoder, LATENTS)
+        check_jacobian(decoder, LATENTS)

@@ -57,14 +57,16 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     ),
 }
 LEARNED = [name for name in CASES if "learned" in name]
-# All functions that make a prior, and priors that need none.
+# All priors by their public names: classes, functions that make one, and priors that need no arguments.
 OFFERED = {
     name
     for name, value in vars(priors).items()
-    if not name.startswith("_")
+    if name in priors.__all__
+    and name.islower()
     and (
         isinstance(value, Prior)
-        or (inspect.isfunction(value) and inspect.signature(value).return_annotation == "Prior" and name != "named")
+        or (isinstance(value, type) and issubclass(value, Prior))
+        or (inspect.isfunction(value) and inspect.signature(value).return_annotation == "Prior")
     )
 }
 INFO = Info(2, (5,), principal=lambda count: (0.3, 0.1, 0.02)[:count])

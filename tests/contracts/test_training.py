@@ -210,7 +210,7 @@ SETTINGS = {
 def test_published_settings_stay_with_a_changed_method():
     changed = uw.methods.ada_gvae().replace(posterior=uw.posteriors.isotropic_normal)
     assert run("ada_gvae", method=changed, lr=None, batch_size=None).lr == 1e-3
-    assert uw.Run(method=changed, dataset=uw.datasets.three_dots(examples=10)).network["name"] == "michlo64"
+    assert uw.Run(method=changed, dataset=uw.datasets.three_dots(examples=10)).network.spec["name"] == "michlo64"
 
 
 @pytest.mark.parametrize("name", uw.methods.names())
@@ -226,5 +226,5 @@ def test_a_run_is_as_published(name):
         found = getattr(made, key)
         assert (found["name"] if key == "optimiser" else found) == value, key
     network = published.get("network", {}).get((64, 64), "rhodes64")
-    assert made.network.items() >= (network if isinstance(network, dict) else {"name": network}).items()
+    assert made.network.spec.items() >= (network if isinstance(network, dict) else {"name": network}).items()
     assert uw.Run(method=name, dataset="synthetic_linear", lr=0.5, latents=2, network="mlp").lr == 0.5

@@ -26,7 +26,7 @@ def ensemble(device: str, padding: str = "valid", seeds: int = 10) -> uw.Ensembl
         steps=1,
     )
     info, members = run.info(), run.members()
-    return Ensemble(members, info, [build(member, info).state_dict() for member in members], torch.device(device))
+    return Ensemble(members, [build(member, info) for member in members], torch.device(device))
 
 
 @pytest.mark.parametrize("padding", ["valid", "same"])

@@ -1,5 +1,6 @@
 """The fast path on a GPU: the numbers of the plain one, repeatable, whatever the company, without waiting."""
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from torch import Tensor
 
 import untwine as uw
 from untwine.train import paths
-from untwine.train.batches import Table
+from untwine.train.table import Table
 from untwine.train.devices import exact
 from untwine.train.pack import Pack, batches
 from untwine.train.progress import Reporter
@@ -58,9 +59,8 @@ def vectors(method: str | uw.Objective, **changes: Any) -> uw.Run:
 
 
 def trainer(run: uw.Run, fast: bool, resident: bool = True) -> Trainer:
-    made = Trainer(
-        run.members(), run, Table(run.make_dataset(), CUDA, resident, None, run.info().standard), CUDA, "auto"
-    )
+    table = Table(run.make_dataset(), CUDA, resident, None, run.info().standard)
+    made = Trainer(Pack(run.members(), run.info(), CUDA), run, table)
     if fast:
         made.compile()
     return made
@@ -87,11 +87,13 @@ def in_double(run: uw.Run) -> tuple[Tensor, Tensor]:
     """Terms and gradients of the first step by the plain path, in float64."""
     pack = Pack(run.members(), run.info(), CUDA, "vmap")
     inputs = next(iter(batches(pack, Table(run.make_dataset(), CUDA), run.batch_size, run.sampling)(0, 1)))
-    pack.parameters, pack.precision = pack.parameters.double(), torch.float32  # that is, no autocast
-    pack.buffers = {k: v.double() if v.is_floating_point() else v for k, v in pack.buffers.items()}
+    pack.precision = torch.float32  # that is, no autocast
+    parameters, buffers = pack.initial()
+    buffers = {k: v.double() if v.is_floating_point() else v for k, v in buffers.items()}
     noise = {name: value.double() for name, value in inputs.noise.items()}
+    inputs = dataclasses.replace(inputs, x=inputs.x.double(), noise=noise)
     weights = tuple(w[0].double() for w in pack.weights(np.arange(1)))
-    return pack.step(inputs.x.double(), weights, noise)
+    return pack.step(parameters.double(), buffers, inputs, weights)
 
 
 @pytest.mark.parametrize("precision", ERROR)

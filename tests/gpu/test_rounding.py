@@ -6,6 +6,7 @@ In float64 nothing has grown by the end, and no such allowance is made. (What is
 tested in `test_fast.py` and `test_train.py`.)
 """
 
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,8 +16,9 @@ import torch
 from torch import Tensor
 
 import untwine as uw
-from untwine.train.batches import Table
+from untwine.train.table import Table
 from untwine.train.devices import exact
+from untwine.train.pack import Pack
 from untwine.train.trainer import Trainer
 
 pytestmark = [
@@ -41,7 +43,7 @@ def dots(gamma: Any = 0.1, **changes: Any) -> uw.Run:
 
 
 def trainer(run: uw.Run) -> Trainer:
-    return Trainer(run.members(), run, Table(run.make_dataset(), CUDA), CUDA, "vmap")
+    return Trainer(Pack(run.members(), run.info(), CUDA, "vmap"), run, Table(run.make_dataset(), CUDA))
 
 
 def curves(run: uw.Run, fast: bool = False, nearly: bool = False) -> np.ndarray:
@@ -91,11 +93,13 @@ def parameters(run: uw.Run) -> Tensor:
     made = trainer(run)
     pack, step = made.pack, made.pack.step
 
-    def in_double(x: Tensor, weights: Any, noise: Any, *more: Any) -> tuple[Tensor, Tensor]:
-        return step(x.double(), tuple(map(_double, weights)), {k: _double(v) for k, v in noise.items()}, *more)
+    def in_double(parameters: Tensor, buffers: Any, inputs: Any, weights: Any, *more: Any) -> tuple[Tensor, Tensor]:
+        noise = {name: _double(value) for name, value in inputs.noise.items()}
+        inputs = dataclasses.replace(inputs, x=inputs.x.double(), noise=noise)
+        return step(parameters, buffers, inputs, tuple(map(_double, weights)), *more)
 
     made.state.take({name: _double(value) for name, value in made.state.tensors().items()})
-    pack.buffers = {name: _double(value) for name, value in pack.buffers.items()}
+    made.state.buffers = {name: _double(value) for name, value in made.state.buffers.items()}
     pack.step = in_double
     assert len(list(made.steps())) == run.steps
     assert made.state.parameters.dtype == torch.float64

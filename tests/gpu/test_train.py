@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import untwine as uw
-from untwine.train.batches import Table
+from untwine.train.table import Table
 from untwine.train.pack import Pack, batches
 from untwine.train.progress import Reporter
 
@@ -57,7 +57,7 @@ def test_a_step_agrees_with_the_cpu(name: str) -> None:
         inputs = next(iter(batches(pack, table, 16, "iid")(9, 10)))
         weights = tuple(w[0] for w in pack.weights(np.arange(9, 10)))
         with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
-            terms, gradients = pack.step(inputs.x, weights, inputs.noise, second=inputs.second)
+            terms, gradients = pack.step(*pack.initial(), inputs, weights)
         results.append((terms.cpu(), gradients.cpu()))
     torch.testing.assert_close(results[0][0], results[1][0], rtol=1e-5, atol=1e-4)
     for a, b in zip(results[0][1], results[1][1], strict=True):

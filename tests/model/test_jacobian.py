@@ -14,7 +14,7 @@ from torch.func import jacrev, vmap
 from untwine.errors import UntwineError
 from untwine.kernels.layers import Linear
 from untwine.model import jacobian as J
-from untwine.model.check import check
+from untwine.model.check import check_jacobian
 from untwine.model.layers import ACTIVATIONS, rule
 from untwine.model.passes import flatten, is_known, push, trace
 
@@ -366,7 +366,7 @@ def test_tangents_of_float64_points_are_float64():
 def test_check_accepts_what_is_right(name):
     decoder = make(name)
     before = copy.deepcopy(decoder.state_dict())
-    check(decoder, 3)
+    check_jacobian(decoder, 3)
     assert all(torch.equal(before[key], value) for key, value in decoder.state_dict().items())
     assert all(parameter.grad is None and parameter.dtype == torch.float32 for parameter in decoder.parameters())
 
@@ -375,9 +375,9 @@ def test_check_is_not_misled_by_the_kinks_of_many_relus():
     """Finite differences jump where a step crosses one; there are 1500 of them here, and a wrong layer stands out."""
     torch.manual_seed(0)
     wide = [nn.Linear(3, 500), nn.ReLU(), nn.Linear(500, 1000), nn.ReLU()]
-    check(nn.Sequential(*wide, nn.GroupNorm(4, 1000), nn.Linear(1000, 4)), 3)
+    check_jacobian(nn.Sequential(*wide, nn.GroupNorm(4, 1000), nn.Linear(1000, 4)), 3)
     with pytest.raises(UntwineError, match="wrong gradients"):
-        check(nn.Sequential(*wide, nn.LayerNorm(1000), nn.Linear(1000, 4)), 3)
+        check_jacobian(nn.Sequential(*wide, nn.LayerNorm(1000), nn.Linear(1000, 4)), 3)
 
 
 class Forgetful(nn.Module):
@@ -413,15 +413,15 @@ class Overwriting(nn.Module):
 def test_check_refuses_what_is_wrong(middle, message):
     torch.manual_seed(0)
     with pytest.raises(UntwineError, match=message):
-        check(dense(*middle), 3)
+        check_jacobian(dense(*middle), 3)
 
 
 def test_check_accepts_normalisation_that_is_right():
     torch.manual_seed(0)
-    check(dense(nn.RMSNorm(8)), 3)
-    check(dense(nn.BatchNorm1d(8)).eval(), 3)
+    check_jacobian(dense(nn.RMSNorm(8)), 3)
+    check_jacobian(dense(nn.BatchNorm1d(8)).eval(), 3)
     with pytest.raises(UntwineError):  # the same layer in training
-        check(dense(nn.BatchNorm1d(8)).train(), 3)
+        check_jacobian(dense(nn.BatchNorm1d(8)).train(), 3)
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3])

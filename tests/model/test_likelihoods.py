@@ -127,7 +127,7 @@ def test_a_scale_for_each_member():
 
 
 def test_named():
-    assert likelihoods.named("squared-error") is likelihoods.squared_error
+    assert likelihoods.named("squared-error") == likelihoods.squared_error
     assert likelihoods.named(likelihoods.laplace(2.0)) == likelihoods.laplace(2.0)
     assert likelihoods.named("learned-gaussian") == likelihoods.gaussian(1.0, learned=True)
     assert likelihoods.named("gaussian(scale=0.1)") == likelihoods.gaussian(0.1)
@@ -136,11 +136,14 @@ def test_named():
     for wrong, message in (
         ("bernouli", r"unknown likelihood 'bernouli'; did you mean 'bernoulli'\?"),
         ("gaussian(scal=1)", r"unknown argument of likelihood 'gaussian': 'scal'; did you mean 'scale'\?"),
-        ("gaussian(scale=wide)", "a number was expected, not 'wide'"),
+        ("gaussian(scale=wide)", "scale of likelihood 'gaussian' must be a number, not 'wide'"),
         ("bernoulli(1)", "likelihood 'bernoulli' takes no arguments"),
-        ("overlap", r"'overlap' is overlap\(likelihood, radius=31, weight=3969.0, kernel='box'\): missing a required"),
+        (
+            "overlap",
+            r"'overlap' needs likelihood; its arguments are \(likelihood, radius=31, weight=3969.0, k",
+        ),
         ("gaussian(", r"cannot read the likelihood 'gaussian\('; .* such as gaussian\(scale=1.0\)"),
-        (3, "a likelihood is named by a text, or is a Likelihood; 3 is neither"),
+        (3, "a likelihood is a name such as 'bernoulli', or a Likelihood; 3 is neither"),
         (None, "None is neither"),
         (likelihoods.Gaussian, "is neither"),
     ):
@@ -254,19 +257,22 @@ def test_members_differ_in_the_weight_of_the_overlap():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (dict(radius=-1), "the radius of a blur must be a whole number of pixels from 0 to 10000, not -1"),
+        (dict(radius=-1), "radius of likelihood 'overlap' must be a whole number, from 0 to 10000, not -1"),
         (dict(radius=10**12), "from 0 to 10000, not 1000000000000"),
-        (dict(radius=1.5), "whole number of pixels from 0 to 10000, not 1.5"),
+        (dict(radius=1.5), "whole number, from 0 to 10000, not 1.5"),
         (dict(radius=True), "not True"),
         (dict(radius="wide"), "not 'wide'"),
-        (dict(weight=-1), "the weight of a blurred loss must be 0 or more, not -1"),
+        (dict(weight=-1), "weight of likelihood 'overlap' must be 0 or more, not -1"),
         (dict(weight=[1, -1]), "0 or more"),
         (dict(weight=math.inf), "must be finite"),
-        (dict(weight="much"), "a number was expected, not 'much'"),
-        (dict(kernel="boxes"), "unknown kernel 'boxes'; did you mean 'box'"),
-        (dict(kernel=None), "unknown kernel 'None'; known: box, gaussian"),
+        (dict(weight="much"), "weight of likelihood 'overlap' must be a number, not 'much'"),
+        (
+            dict(kernel="boxes"),
+            "kernel of likelihood 'overlap' must be 'box' or 'gaussian', not 'boxes'; did you mean 'box'",
+        ),
+        (dict(kernel=None), "must be 'box' or 'gaussian', not None"),
         (dict(likelihood="bernouli"), "unknown likelihood 'bernouli'; did you mean 'bernoulli'"),
-        (dict(likelihood=3), "3 is neither"),
+        (dict(likelihood=3), "likelihood of likelihood 'overlap' must be a likelihood, or its name in a text, not 3"),
     ],
 )
 def test_overlaps_that_are_none_are_refused(arguments, message):

@@ -242,7 +242,11 @@ def test_the_learning_rate_is_a_leaf():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"), [({"hidden": 0}, "hidden must be"), ({"layers": 0}, "layers must be")]
+    ("arguments", "message"),
+    [
+        ({"hidden": 0}, "hidden of penalty .* must be a whole number, 1 or more"),
+        ({"layers": 0}, "layers of penalty .* must be a whole number, 1 or more"),
+    ],
 )
 def test_refusals(arguments, message):
     with pytest.raises(UntwineError, match=message):

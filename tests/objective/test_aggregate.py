@@ -426,8 +426,8 @@ def test_needs():
         (lambda: total_correlation("mixture"), "'weighted' or 'stratified', not 'mixture'"),
         (lambda: kl_aggregate_prior("weighted"), "'mixture' or 'stratified', not 'weighted'"),
         (lambda: mmd("linear"), "'imq' or 'rbf', not 'linear'"),
-        (lambda: mmd(scales=()), r"positive numbers, not \(\)"),
-        (lambda: mmd(scales=(1.0, -1.0)), "positive numbers, not"),
+        (lambda: mmd(scales=()), r"must be positive numbers, not \(\)"),
+        (lambda: mmd(scales=(1.0, -1.0)), "item 2 of scales of penalty 'mmd' must be positive, not -1"),
     ],
 )
 def test_refusals(make, message):
@@ -452,7 +452,7 @@ def test_what_cannot_be_estimated_is_refused():
 
 
 def test_divergences_by_name():
-    assert named("mmd") == mmd() and named("kl-prior-aggregate") is kl_prior_aggregate
+    assert named("mmd") == mmd() and named("kl-prior-aggregate") == kl_prior_aggregate
     assert named("mmd(per_dimension=true)") == mmd(per_dimension=True)
     assert named("kl-aggregate-prior(stratified)") == kl_aggregate_prior("stratified")
     assert named("total_correlation(estimator=stratified)") == total_correlation("stratified")

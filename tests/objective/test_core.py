@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -40,8 +41,8 @@ class FixedAmount(Term):
 class HeldNorm(Term):
     """Of the mean image, which reaches the decoder alone."""
 
-    def holds(self) -> bool:
-        return True
+    def needs(self, info: Info) -> Needs:
+        return Needs(fixed=True)
 
     def value(self, passed: Pass) -> Tensor:
         return passed.fixed.output.square().sum()
@@ -297,6 +298,37 @@ def test_what_is_only_watched_takes_no_pass_of_its_own(monkeypatch):
     assert not used
     evaluate(vae, at_step({"held": jacobian(1)}, 0), x, noise)
     assert used == ["parted"]
+
+
+def test_the_evaluation_decides_which_pass_holds_z_fixed(monkeypatch):
+    """A share of the examples takes a pass of its own, unless all are needed or the step is compiled."""
+    vae, (x, noise) = model(), batch()
+    used, parted, trace = [], evaluation.parted, terms.trace
+    monkeypatch.setattr(evaluation, "parted", lambda *given: used.append("parted") or parted(*given))
+    monkeypatch.setattr(terms, "trace", lambda *given: used.append("another") or trace(*given))
+    half, whole = {"half": jacobian(1, images=0.5)}, {"whole": jacobian(2)}
+
+    def passes(penalties: dict[str, Penalty], **settings: Any) -> list[str]:
+        used.clear()
+        evaluate(vae, at_step(penalties, 0), x, noise, **settings)
+        return list(used)
+
+    assert passes(half) == ["another"]
+    assert passes(half, compiled=True) == passes(whole) == passes(half | whole) == ["parted"]
+    assert passes({"both": jacobian(1, through="both")}, compiled=True) == []
+
+
+def test_the_share_of_a_batch_that_holds_z_fixed_is_declared():
+    half, whole = jacobian(1, images=0.5), jacobian(2)
+    for penalties, share in (
+        ({"a": half}, Fraction(1, 2)),
+        ({"a": half, "b": whole}, 1),
+        ({"a": half + whole}, 1),
+        ({"a": half, "b": whole.watch()}, Fraction(1, 2)),
+        ({"a": whole.watch(), "b": jacobian(1, through="both"), "c": kl}, False),
+        ({"a": Penalty(HeldNorm())}, True),
+    ):
+        assert Objective(*_parts(), penalties).needs(INFO).fixed == share
 
 
 def test_gradients_reach_every_parameter_and_prior_noise_is_not_drawn():

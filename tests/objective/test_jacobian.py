@@ -242,9 +242,9 @@ def test_needs():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"p": 3}, "p is 1 or 2, not 3"),
-        ({"estimator": "sampled"}, r"'exact' or 'finite', not 'sampled'; sample with columns=k"),
-        ({"through": "encoder"}, "'both' or 'decoder', not 'encoder'"),
+        ({"p": 3}, "p of penalty 'jacobian' must be 1 or 2, not 3"),
+        ({"estimator": "sampled"}, "must be 'exact' or 'finite', not 'sampled'"),
+        ({"through": "encoder"}, "'decoder' or 'both', not 'encoder'"),
         ({"columns": 0}, "1 or more, not 0"),
         ({"images": 0.0}, "more than 0 and at most 1, not 0.0"),
         ({"images": 1.5}, "more than 0 and at most 1, not 1.5"),
@@ -420,5 +420,5 @@ def test_columns_of_members_under_vmap(penalty):
 
 
 def test_eps_of_orthogonality_is_positive():
-    with pytest.raises(UntwineError, match=r"eps must be positive, not 0"):
+    with pytest.raises(UntwineError, match=r"eps of penalty 'orthogonality' must be positive, not 0"):
         orthogonality(0.0)

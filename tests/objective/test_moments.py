@@ -166,7 +166,7 @@ def test_under_bfloat16_the_covariance_is_float32():
 
 
 def test_refusals():
-    with pytest.raises(UntwineError, match="'mean' or the 'aggregate', not 'sample'"):
+    with pytest.raises(UntwineError, match="of of penalty 'covariance' must be 'mean' or 'aggregate', not 'sample'"):
         covariance("sample")
     with pytest.raises(UntwineError, match="'off_diagonal' or 'diagonal', not 'all'"):
         covariance("mean", "all")

@@ -112,7 +112,7 @@ def test_one_value_for_each_member():
     [
         (lambda: ramp(1.0, -1), "0 or more, not -1"),
         (lambda: ramp(ramp(1.0, 2), 3), "a schedule already cannot be annealed too: set anneal=0"),
-        (lambda: cyclic(1.0, 0), "1 step or more, not 0"),
+        (lambda: cyclic(1.0, 0), "period of schedule 'cyclic' must be a whole number, 1 or more, not 0"),
         (lambda: join([1.0, 2.0], []), "n schedules and n - 1 rising boundaries"),
         (lambda: join([1.0, 2.0, 3.0], [5, 2]), "n schedules and n - 1 rising boundaries"),
     ],

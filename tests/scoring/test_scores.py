@@ -18,7 +18,7 @@ import untwine as uw
 from untwine.errors import UntwineError
 from untwine.scoring import evaluation, storage
 from untwine.scoring.sources import Source
-from untwine.train import folder
+from untwine.train import record
 
 FAST: dict[str, Any] = {"rho": 0.2, "windows": 2, "points": 100, "examples": 50, "jacobians": 10}
 
@@ -60,8 +60,8 @@ def test_an_ensemble_with_a_folder_is_scored_once(tmp_path: Path, monkeypatch: p
 def test_run_json_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     uw.fit(tiny(steps=3), tmp_path / "run")
     reads = []
-    read = folder.read
-    monkeypatch.setattr(folder, "read", lambda path: reads.append(path) or read(path))
+    read = record.read
+    monkeypatch.setattr(record, "read", lambda path: reads.append(path) or read(path))
     uw.evaluate(tmp_path / "run", ["mig", "local-mig"], **FAST)
     assert len(reads) == 1
 

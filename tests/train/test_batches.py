@@ -6,7 +6,8 @@ import torch
 from helpers import tiny
 
 import untwine as uw
-from untwine.train.batches import Batches, Table
+from untwine.train.batches import Batches
+from untwine.train.table import Table
 
 CPU = torch.device("cpu")
 

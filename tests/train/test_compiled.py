@@ -20,8 +20,10 @@ from helpers import StopAt, losses, same, tiny
 import untwine as uw
 from untwine.train import batches as train_batches
 from untwine.train import compiled, folder, paths
-from untwine.train.batches import Table
+from untwine.train.pack import Pack
 from untwine.train.progress import Bar, Reporter, Several
+from untwine.train.step import PlainStep
+from untwine.train.table import Table
 from untwine.train.trainer import Trainer
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "contracts"))
@@ -35,7 +37,7 @@ Entries = list[dict[str, Any]]
 def trained(run: uw.Run, backend: str | None, resident: bool = True) -> tuple[Trainer, Entries]:
     """A pack after all its steps, with the lines of its log."""
     table = Table(run.make_dataset(), CPU, resident, None, run.info().standard)
-    trainer = Trainer(run.members(), run, table, CPU, "vmap")
+    trainer = Trainer(Pack(run.members(), run.info(), CPU, "vmap"), run, table)
     if backend:
         trainer.compile(backend)
     return trainer, [entry for entry in trainer.steps() if entry is not None]
@@ -76,8 +78,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_every_sentence_is_traced_whole(case: str) -> None:
     """Through the smallest network: tracing takes its time, and others are traced below."""
     fast = assert_equal(contract(case, network=uw.networks.mlp(()), steps=5, log_every=2))
-    assert fast.fast is not None
-    assert torch.equal(fast.pack.parameters, fast.state.parameters)
+    assert isinstance(fast.step, compiled.CompiledStep) and fast.step.state is fast.state
 
 
 @pytest.mark.parametrize(
@@ -99,13 +100,13 @@ def test_settings_of_a_run(changes: dict[str, Any], resident: bool) -> None:
 
 def test_short_batches_take_the_plain_step(monkeypatch: pytest.MonkeyPatch) -> None:
     plain: list[int] = []
-    original = Trainer._plain
+    original = PlainStep.compute
 
-    def spy(self: Trainer, block: Any, i: int, *rest: Any) -> Any:
-        plain.append(block.start + i)
-        return original(self, block, i, *rest)
+    def spy(self: PlainStep, i: int, watch: bool) -> Any:
+        plain.append(self.block.start + i)
+        return original(self, i, watch)
 
-    monkeypatch.setattr(Trainer, "_plain", spy)
+    monkeypatch.setattr(PlainStep, "compute", spy)
     trained(tiny(sampling="epochs", batch_size=64, steps=12), "trace")
     assert plain == [4, 9]
 
@@ -163,7 +164,7 @@ def test_a_dead_member_stays_as_it_was() -> None:
 
 def test_addresses_stay_and_compiling_changes_nothing() -> None:
     run = tiny(seeds=[0, 1], sampling="epochs", batch_size=64)
-    trainer = Trainer(run.members(), run, Table(run.make_dataset(), CPU), CPU, "vmap")
+    trainer = Trainer(Pack(run.members(), run.info(), CPU, "vmap"), run, Table(run.make_dataset(), CPU))
     before = {name: (value.data_ptr(), value.clone()) for name, value in trainer.state.tensors().items()}
     trainer.compile("trace")
     for name, value in trainer.state.tensors().items():
@@ -174,7 +175,7 @@ def test_addresses_stay_and_compiling_changes_nothing() -> None:
     for name, value in trainer.state.tensors().items():
         assert value.data_ptr() == before[name][0]
         assert torch.equal(value, before[name][1])
-    assert trainer.pack.parameters is trainer.state.parameters
+    assert trainer.step.state is trainer.state
 
 
 @pytest.mark.skipif(not shutil.which("g++"), reason="Inductor needs a compiler")
@@ -192,7 +193,8 @@ import sys
 sys.path.insert(0, sys.argv[1])
 import torch, torch._inductor.graph as graph
 import untwine as uw
-from untwine.train.batches import Table
+from untwine.train.table import Table
+from untwine.train.pack import Pack
 from untwine.train.trainer import Trainer
 made, codegen = [], graph.GraphLowering.codegen
 def caught(self):
@@ -203,7 +205,7 @@ torch._inductor.config.cpp.vec_isa_ok = False  # else they are tried out at leng
 dots, network = uw.datasets.three_dots(size=16, positions=16, examples=8), uw.networks.conv(channels=(4, 8), hidden=8)
 run, device = uw.Run(method="beta_vae", dataset=dots, network=network, batch_size=4), torch.device("cpu")
 for _ in range(2):
-    trainer = Trainer(run.members(), run, Table(run.make_dataset(), device), device, "vmap")
+    trainer = Trainer(Pack(run.members(), run.info(), device, "vmap"), run, Table(run.make_dataset(), device))
     try:
         trainer.compile("inductor")
     except Exception:

@@ -48,9 +48,9 @@ def test_inputs_that_all_members_share_are_not_copied(dots: uw.Ensemble, batchin
     monkeypatch.setattr(stack, "batching", batching)
     kept = stack.map
 
-    def watched(function, *arguments, shared):
+    def watched(function, weights, *arguments, shared):
         seen.append((shared, *(tuple(one.shape) for one in arguments)))
-        return kept(function, *arguments, shared=shared)
+        return kept(function, weights, *arguments, shared=shared)
 
     monkeypatch.setattr(stack, "map", watched)
     torch.testing.assert_close(dots.encode(images, batch=4), codes)
@@ -58,8 +58,8 @@ def test_inputs_that_all_members_share_are_not_copied(dots: uw.Ensemble, batchin
     torch.testing.assert_close(dots.decode(codes[0]), dots.decode(codes[:1].expand(2, -1, -1)))
     assert [call[0] for call in seen] == [True, True, True, True, False]
     assert [call[1] for call in seen] == [(4, 1, 16, 16), (3, 1, 16, 16), (7, 1, 16, 16), (7, 3), (2, 7, 3)]
-    stacked = kept(lambda vae, z: vae.decode(z), codes[:1].expand(2, -1, -1))
-    torch.testing.assert_close(kept(lambda vae, z: vae.decode(z), codes[0], shared=True), stacked)
+    stacked = kept(lambda vae, z: vae.decode(z), dots._weights, codes[:1].expand(2, -1, -1))
+    torch.testing.assert_close(kept(lambda vae, z: vae.decode(z), dots._weights, codes[0], shared=True), stacked)
 
 
 def test_wrong_shapes_are_refused(dots: uw.Ensemble) -> None:

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 import torch
 from helpers import StopAt, losses, same, tiny
+from torch import nn
 
 import untwine as uw
 from untwine.streams import np_uniform
-from untwine.train import checkpoint, folder, loop
+from untwine.train import checkpoint, folder, loop, record
 from untwine.train.loop import Interrupted
 from untwine.train.progress import Reporter
 
@@ -168,9 +169,9 @@ def test_more_seeds_train_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     trained = []
     original = loop.Trainer
 
-    def spy(members: list, *rest: Any) -> Any:
-        trained.append([member.name for member in members])
-        return original(members, *rest)
+    def spy(pack: Any, *rest: Any) -> Any:
+        trained.append([member.name for member in pack.members])
+        return original(pack, *rest)
 
     monkeypatch.setattr(loop, "Trainer", spy)
     five = uw.fit(tiny(seeds=[0, 1, 2, 3, 4]), tmp_path)
@@ -367,3 +368,41 @@ def test_junk_in_a_folder_is_left_alone(tmp_path: Path) -> None:
 def test_options_that_make_no_sense(options: dict, message: str) -> None:
     with pytest.raises(uw.UntwineError, match=message):
         uw.fit(tiny(), **options)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_the_method_and_the_model_are_built_once(kept: bool, tmp_path: Path) -> None:
+    """For a run of one seed, from its name to the trained ensemble."""
+    built: list[str] = []
+
+    @uw.method
+    def counted_for_tests(beta: float = 0.1) -> uw.Objective:
+        """A method that says when it is built."""
+        built.append("method")
+        return uw.methods.beta_vae(beta, likelihood="squared_error")
+
+    @uw.network
+    def counted_network_for_tests() -> Any:
+        """A network that says when its modules are built."""
+
+        def make(info: uw.Info, outputs: int) -> tuple[nn.Module, nn.Module]:
+            built.append("model")
+            return nn.Linear(info.shape[0], outputs), nn.Linear(info.latents, info.shape[0])
+
+        return make
+
+    run = tiny("counted_for_tests", network="counted_network_for_tests", steps=3)
+    trained = uw.fit(run, tmp_path / "run" if kept else None)
+    assert built == ["method", "model"]
+    assert trained.encode(run.make_dataset().batch(range(5))).shape == (1, 5, 3)
+    if kept:
+        assert same(trained, uw.load(tmp_path / "run"))
+
+
+def test_run_json_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uw.fit(tiny(steps=2), tmp_path)
+    reads: list[Path] = []
+    original = record.read
+    monkeypatch.setattr(record, "read", lambda path: reads.append(path) or original(path))
+    uw.load(tmp_path)
+    assert reads == [tmp_path]

@@ -14,8 +14,8 @@ from torch import nn
 
 import untwine as uw
 from untwine.train import checkpoint, devices, folder
-from untwine.train.batches import Table
 from untwine.train.pack import Pack, batches
+from untwine.train.table import Table
 
 CPU = torch.device("cpu")
 
@@ -66,7 +66,7 @@ def test_loop_and_vmap_compute_the_same_step(through: str) -> None:
         pack = Pack(run.members(), run.info(), CPU, batching)
         table = Table(run.make_dataset(), CPU)
         inputs = next(iter(batches(pack, table, 4, "iid")(3, 4)))
-        results.append(pack.step(inputs.x, tuple(w[0] for w in pack.weights(np.arange(3, 4))), inputs.noise))
+        results.append(pack.step(*pack.initial(), inputs, [w[0] for w in pack.weights(np.arange(3, 4))]))
     (terms, gradients), (terms2, gradients2) = results
     torch.testing.assert_close(terms, terms2, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(gradients, gradients2, rtol=1e-3, atol=1e-5 * gradients.abs().max().item())
@@ -107,8 +107,8 @@ def test_clipping_is_by_member() -> None:
     run = tiny(clip=1e-3, optimiser="adagrad", seeds=[0, 1], steps=1, log_every=1)
     pack = Pack(run.members(), run.info(), CPU)
     inputs = next(iter(batches(pack, Table(run.make_dataset(), CPU), 16, "iid")(0, 1)))
-    start = pack.parameters.clone()
-    _, gradients = pack.step(inputs.x, tuple(w[0] for w in pack.weights(np.arange(1))), inputs.noise)
+    start, buffers = pack.initial()
+    _, gradients = pack.step(start, buffers, inputs, [w[0] for w in pack.weights(np.arange(1))])
     clipped = gradients * (1e-3 / gradients.norm(dim=1, keepdim=True))
     expected = start - 1e-3 * clipped / (clipped.abs() + 1e-10)  # AdaGrad's first step
     trained = uw.fit(run)
@@ -298,7 +298,7 @@ def test_buffers_tied_weights_and_frozen_layers(batching: str, tmp_path: Any) ->
     start = Pack(run.members(), run.info(), CPU)
     loaded = uw.load(tmp_path)
     for i in range(2):
-        before, after = start.state(i), loaded.member(i).state_dict()
+        before, after = start.state(start.initial(), i), loaded.member(i).state_dict()
         assert torch.equal(after["decoder.grid"], torch.linspace(1.0, 2.0, 3))
         assert torch.equal(after["decoder.layers.0.weight"], before["decoder.layers.0.weight"])
         assert not torch.equal(after["decoder.layers.0.bias"], before["decoder.layers.0.bias"])

@@ -12,8 +12,8 @@ import torch
 import untwine as uw
 from untwine.data.principal import chosen
 from untwine.errors import UntwineError
-from untwine.train.batches import Table
 from untwine.train.folder import read
+from untwine.train.table import Table
 
 CPU = torch.device("cpu")
 
@@ -87,8 +87,8 @@ def test_what_cannot_be_standardised():
         uw.fit(run(dataset="synthetic_linear"), device="cpu")
     with pytest.raises(UntwineError, match="a channel is constant"):
         uw.fit(run(dataset=uw.datasets.images(np.full((5, 16, 16), 7, np.uint8))), device="cpu")
-    with pytest.raises(UntwineError, match="standardise is True or False"):
-        run(standardise="yes")
+    with pytest.raises(UntwineError, match="standardise must be true or false, not 'yes'"):
+        uw.Run.from_json({**run().to_json(), "standardise": "yes"})
 
 
 def test_a_bernoulli_likelihood_is_not_for_them():

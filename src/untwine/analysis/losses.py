@@ -139,7 +139,7 @@ def of_one_model(likelihood: Any) -> Likelihood:
     numbers = []
     while isinstance(inner, Overlap):
         numbers.append(inner.weight)
-        inner = inner.likelihood
+        inner = inner.inner
     for value in (*numbers, getattr(inner, "scale", 1.0)):
         if not isinstance(value, int | float):
             raise UntwineError(f"a distance needs one number, not one for each member: {value!r}")
@@ -154,7 +154,7 @@ def of_images(
 ) -> Callable[[Tensor], Tensor]:
     """The function mean -> L(x, mean), or its excess over L(x, x). Terms that depend on x alone are computed once."""
     if type(likelihood) is Overlap:
-        inner, blur, weight = likelihood.likelihood, module.blur, module.weight.double()
+        inner, blur, weight = likelihood.inner, module.blur, module.weight.double()
         sharp = of_images(inner, module.inner, x, excess)
         blurred = of_images(inner, module.inner, blur(x), excess)
         return lambda mean: sharp(mean) + weight * blurred(blur(mean))
@@ -184,7 +184,7 @@ def all_pairs(likelihood: Likelihood, module: Any, x: Float[Tensor, "m ..."], ex
     flat = x.flatten(1)
     m, elements = flat.shape
     if type(likelihood) is Overlap:
-        inner = likelihood.likelihood
+        inner = likelihood.inner
         blurred = all_pairs(inner, module.inner, module.blur(x), excess)
         return all_pairs(inner, module.inner, x, excess) + module.weight.double() * blurred
     if (location := _location(likelihood, module, elements)) is not None:

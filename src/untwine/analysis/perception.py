@@ -16,7 +16,7 @@ from untwine.analysis.states import Grid, Pairs, States, Track, check_dataset, n
 from untwine.checks import whole
 from untwine.data.contract import Dataset
 from untwine.errors import UntwineError
-from untwine.model.likelihoods import NAMED, Likelihood, Overlap
+from untwine.model.likelihoods import Likelihood, Overlap
 
 FEWEST = 100  # pairs: fewer of them may be equally far apart by chance
 LEVELS = 101  # quantiles of a cumulative curve
@@ -62,7 +62,7 @@ def factor_importance(
     if isinstance(tolerance, bool) or not isinstance(tolerance, int | float) or not 0 <= tolerance < 1:
         raise UntwineError(f"tolerance is a share of the mean, from 0 to below 1, not {tolerance!r}")
     measure = perceived(likelihood, per_element)
-    text = naming.write(measure.likelihood, NAMED)
+    text = naming.write(measure.likelihood, Likelihood.registry)
     if isinstance(likelihood, str) and text == repr(measure.likelihood):
         text = likelihood  # as the user wrote it
     elements = math.prod(dataset.shape)

@@ -11,9 +11,10 @@ from untwine.bench.devices import describe, wait
 from untwine.bench.rows import Row, write_rows
 from untwine.errors import UntwineError
 from untwine.model import networks
-from untwine.train.batches import Table
 from untwine.train.devices import exact, pick_device
+from untwine.train.pack import Pack
 from untwine.train.run import Run
+from untwine.train.table import Table
 from untwine.train.trainer import Trainer
 
 WAYS = ("loop", "vmap")
@@ -42,7 +43,8 @@ def run(
             table = Table(settings["dataset"], chosen)
             for size in pack_sizes:
                 spec = Run(**settings, seeds=range(size), steps=10**9, log_every=10**9)
-                trainers = {way: Trainer(spec.members(), spec, table, chosen, way).steps() for way in WAYS}
+                packs = {way: Pack(spec.members(), spec.info(), chosen, way) for way in WAYS}
+                trainers = {way: Trainer(pack, spec, table).steps() for way, pack in packs.items()}
                 seconds: dict[str, list[float]] = {way: [] for way in WAYS}
                 for _ in range(1 + steps):
                     for way, trainer in trainers.items():

@@ -15,10 +15,10 @@ from untwine.bench.rows import Row
 from untwine.bench.variants import Variant
 from untwine.metrics.statistics import summary
 from untwine.train import checkpoint
-from untwine.train.batches import Table
 from untwine.train.ensemble import Ensemble
-from untwine.train.paths import take_path
+from untwine.train.pack import Pack
 from untwine.train.run import Run
+from untwine.train.table import Table
 from untwine.train.trainer import Trainer
 
 TRIED = 500  # steps after which the speed of training is known
@@ -60,12 +60,12 @@ class Course:
         self.deadline = deadline
         self.keep = keep
         begun = time.monotonic()
-        self.trainer = Trainer(run.members(), run, table, device, "auto")
+        self.trainer = Trainer(Pack(run.members(), run.info(), device), run, table)
         self.about = {"run": run.id, "members": [member.id for member in run.members()]}
         stored = None if keep is None else checkpoint.newest(keep, self.about)
         if stored is not None:
             self.trainer.state.put(*stored)
-        take_path(self.trainer, path)
+        self.trainer.take_path(path)
         wait(self.device)
         self.compiled = time.monotonic() - begun
         self.terms: dict[str, dict[str, Any]] = {}
@@ -115,9 +115,9 @@ class Course:
         """A row for each name of the variant, over its members that have not diverged."""
         pack, begin = self.trainer.pack, time.monotonic()
         alive = [i for i, died in enumerate(self.trainer.state.died.tolist()) if died < 0]
-        states = [pack.state(i) for i in alive]
+        models = [pack.model(self.trainer.state.weights, i) for i in alive]
         members = [pack.members[i] for i in alive]
-        values = score(Ensemble(members, self.run.info(), states, self.device)) if alive else {}
+        values = score(Ensemble(members, models, self.device)) if alive else {}
         seconds = time.monotonic() - begin
         self.scoring += seconds
         facts = {"path_taken": self.trainer.path, "ms_per_step": 1e3 * each, "compile_seconds": self.compiled}

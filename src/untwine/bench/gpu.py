@@ -17,11 +17,11 @@ from untwine.data.contract import Dataset
 from untwine.data.families.dots import three_dots
 from untwine.errors import brief, refuse_unknown
 from untwine.metrics.encoder import Encoder
-from untwine.train.batches import Table
 from untwine.train.devices import exact
 from untwine.train.ensemble import Ensemble
-from untwine.train.pack import build
+from untwine.train.pack import Pack, build
 from untwine.train.run import Run
+from untwine.train.table import Table
 from untwine.train.trainer import Trainer
 
 TABLES = ("variants", "packs", "latents", "figure4", "encoding")
@@ -163,14 +163,14 @@ class Bench:
         self.table = Table(dataset, device)
 
     def _run(self, case: Case, **more: Any) -> Run:
+        settings: dict[str, Any] = {"precision": case.precision, **more}
         return Run(
             dataset=self.dataset,
             network=self.network,
             latents=case.latents,
             batch_size=self.batch_size,
-            precision=case.precision,
             seeds=range(case.pack),
-            **more,
+            **settings,
         )
 
     def training(self, case: Case) -> Row:
@@ -179,7 +179,7 @@ class Bench:
         method = self.variants[case.variant]()
         logged = {"log_every": 1_000, "steps": PUBLISHED} if long else {"log_every": 10**9, "steps": 10**9}
         spec = self._run(case, method=method, **logged)
-        trainer = Trainer(spec.members(), spec, self.table, self.device, case.batching)
+        trainer = Trainer(Pack(spec.members(), spec.info(), self.device, case.batching), spec, self.table)
         start = self._now()
         if case.path == "fast":
             trainer.compile()
@@ -198,7 +198,7 @@ class Bench:
         """Seconds from factors to codes for many states, and how far these codes are from those of the plain path."""
         spec = self._run(case, method="beta_vae", steps=1)
         info, members = spec.info(), spec.members()
-        ensemble = Ensemble(members, info, [build(member, info).state_dict() for member in members], self.device)
+        ensemble = Ensemble(members, [build(member, info) for member in members], self.device)
         if case.batching != "auto":
             ensemble._stack.batching = case.batching
         states = Encoder(ensemble.encode, self.dataset).space.sample(STATES, seed=0)

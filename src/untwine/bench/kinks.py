@@ -12,8 +12,8 @@ from untwine.model.vae import VAE
 from untwine.objective import penalties
 from untwine.objective.core import Penalty
 from untwine.objective.evaluation import at_step, evaluate
-from untwine.train.batches import constants, scaled
 from untwine.train.ensemble import load
+from untwine.train.table import constants, scaled
 
 CPU = torch.device("cpu")
 

@@ -19,11 +19,11 @@ from untwine.errors import UntwineError, brief
 from untwine.scoring.requests import requests
 from untwine.scoring.scorer import Scorer
 from untwine.scoring.sources import Source
-from untwine.train.batches import Table
 from untwine.train.devices import check_precision, exact, pick_device
 from untwine.train.ensemble import Ensemble
 from untwine.train.paths import check_path
-from untwine.train.run import parse_seeds
+from untwine.train.seeds import parse_seeds
+from untwine.train.table import Table
 
 VARIANTS = (
     "beta-vae anneal=100000",

@@ -15,9 +15,10 @@ from untwine.bench.rows import write_rows
 from untwine.data.families.dots import three_dots
 from untwine.errors import UntwineError, refuse_unknown
 from untwine.methods import beta_vae, jl1_vae
-from untwine.train.batches import Table
 from untwine.train.devices import check_precision, exact, pick_device
+from untwine.train.pack import Pack
 from untwine.train.run import Run
+from untwine.train.table import Table
 from untwine.train.trainer import Trainer
 
 # The penalty's gradient reaches encoder and decoder, as in Eq. 3, except where the name says decoder (the default).
@@ -120,7 +121,7 @@ def by_turns(
                     log_every=10**9,
                     **settings,
                 )
-                turns[name] = Turns(Trainer(spec.members(), spec, table, device, "auto"))
+                turns[name] = Turns(Trainer(Pack(spec.members(), spec.info(), device), spec, table))
             for _ in range(2 + steps):
                 for turn in turns.values():
                     turn()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+from untwine.arguments import plain
 from untwine.cli import UsageError
 from untwine.errors import UntwineError, unknown
 from untwine.registry import Registry
@@ -93,7 +94,7 @@ def numbers(text: str) -> float | list[float]:
 
 
 def seeds(text: str) -> tuple[int, ...]:
-    from untwine.train.run import parse_seeds
+    from untwine.train.seeds import parse_seeds
 
     try:
         return parse_seeds(text)
@@ -132,8 +133,7 @@ def reader(hint: Any, default: Any) -> tuple[Callable[[str], Any], bool] | None:
     >>> reader(tuple[int, ...], ())
     (<function whole at ...>, True)
     """
-    if hint in (Any, inspect.Parameter.empty):
-        hint = type(default)
+    hint = type(default) if hint in (Any, inspect.Parameter.empty) else plain(hint)
     choices = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
     for choice in choices:
         if typing.get_origin(choice) in (tuple, list, Sequence):

@@ -93,7 +93,7 @@ def _parse(method: str, args: list[str]) -> Any:
     from untwine.train.run import Run
     from untwine.train.run import defaults as published
 
-    defaults = {field.name: field.default for field in dataclasses.fields(Run)} | published(method)
+    defaults = {name: p.default for name, p in inspect.signature(Run).parameters.items()} | published(method)
     fields: list[Any] = []
     own = flags.arguments(methods[method], prefix=False, per_member=True, shown=own_parts(method))
     nested: list[Any] = [("method", own)]

@@ -1,4 +1,4 @@
-"""Every published method: a function each, that returns an `Objective` of shared parts.
+"""Every published method: a function that returns an `Objective` of shared parts.
 
 This package imports no torch: the command line is built from the signatures below.
 """
@@ -20,6 +20,7 @@ from untwine.methods.registry import get, method, methods, names
 from untwine.methods.rhodes2021 import jl1_vae, jl2_vae
 from untwine.methods.rolinek2019 import beta_vae_full
 from untwine.methods.vae import ae, beta_vae, vae
+from untwine.namespace import directory
 
 __all__ = [
     "ada_gvae",
@@ -43,3 +44,4 @@ __all__ = [
     "vae",
     "wae_mmd",
 ]
+__dir__ = directory(__all__)

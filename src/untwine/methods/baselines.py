@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import untwine as uw
+from untwine.arguments import Count, Number, Whole
 from untwine.methods.registry import method
-from untwine.parts import Number
 
 PUBLISHED = {
     "network": {(64, 64): {"name": "rhodes64", "padding": "same"}},
@@ -20,7 +20,7 @@ PUBLISHED = {
 
 
 def _vae(**penalties: uw.Penalty) -> uw.Objective:
-    """A VAE for images with further penalties."""
+    """A VAE for images with the given penalties."""
     return uw.Objective(
         likelihood=uw.likelihoods.bernoulli,
         posterior=uw.posteriors.diagonal_normal,
@@ -30,7 +30,7 @@ def _vae(**penalties: uw.Penalty) -> uw.Objective:
 
 
 @method(**PUBLISHED)
-def annealed_vae(gamma: Number = 1000.0, capacity: Number = 25.0, anneal: int = 100_000) -> uw.Objective:
+def annealed_vae(gamma: Number = 1000.0, capacity: Number = 25.0, anneal: Whole = 100_000) -> uw.Objective:
     """E[-log p(x|z)] + gamma |KL(q(z|x) || N(0, I)) - C(t)| (Burgess et al. 2018).
 
     Args:
@@ -43,14 +43,14 @@ def annealed_vae(gamma: Number = 1000.0, capacity: Number = 25.0, anneal: int = 
 
 @method(**PUBLISHED)
 def factor_vae(
-    gamma: Number = 30.0, hidden: int = 1000, layers: int = 6, discriminator_lr: Number = 1e-4
+    gamma: Number = 30.0, hidden: Count = 1000, layers: Count = 6, discriminator_lr: Number = 1e-4
 ) -> uw.Objective:
     """E[-log p(x|z)] + KL(q(z|x) || N(0, I)) + gamma TC(q(z)), by a discriminator (Kim & Mnih 2018, Eq. 2).
 
     Args:
         gamma: Weight of the total correlation.
         hidden: Width of the discriminator's layers.
-        layers: How many of them there are.
+        layers: The number of its layers.
         discriminator_lr: Learning rate of the discriminator's Adam, whose betas are 0.5 and 0.9.
     """
     correlation = uw.penalties.adversarial_total_correlation(hidden, layers, discriminator_lr)
@@ -58,12 +58,12 @@ def factor_vae(
 
 
 @method(**PUBLISHED)
-def beta_tcvae(beta: Number = 4.0, estimator: str = "weighted") -> uw.Objective:
+def beta_tcvae(beta: Number = 4.0, estimator: Literal["weighted", "stratified"] = "weighted") -> uw.Objective:
     """E[-log p(x|z)] + KL(q(z|x) || N(0, I)) + (beta - 1) TC(q(z)) (Chen et al. 2018, Eq. 4 with alpha = gamma = 1).
 
     Args:
-        beta: Weight of the total correlation, of which the KL has one already.
-        estimator: Of the total correlation: weighted (minibatch-weighted sampling) or stratified.
+        beta: Weight of the total correlation, where the KL counts as 1.
+        estimator: The estimate of the total correlation: weighted (minibatch-weighted sampling) or stratified.
     """
     more = uw.constant(beta) - 1.0
     return _vae(kl=1.0 * uw.penalties.kl, total_correlation=more * uw.penalties.total_correlation(estimator))
@@ -98,10 +98,9 @@ def info_vae(
     """E[-log p(x|z)] + (1 - alpha) KL(q(z|x) || p) + (alpha + lam - 1) D(q(z), p) (Zhao et al. 2019).
 
     Args:
-        alpha: How far information between x and z is preferred: 0 is indifferent, 1 drops the KL.
+        alpha: The preference for information between x and z: 0 is indifferent, 1 drops the KL.
         lam: Weight of the aggregate's divergence from the prior.
-        divergence: D, by default with the kernel exp(-d^2 / latents); mmd(kernel=imq, per_dimension=true),
-            kl-aggregate-prior, kl-prior-aggregate.
+        divergence: D, by default with the kernel exp(-d^2 / latents).
     """
     return _vae(
         kl=(1.0 - uw.constant(alpha)) * uw.penalties.kl,
@@ -117,8 +116,7 @@ def wae_mmd(
 
     Args:
         lam: Weight of the divergence.
-        divergence: By default that of the authors' code; mmd(kernel=rbf), or, with a posterior that has a density,
-            kl-aggregate-prior or kl-prior-aggregate.
+        divergence: By default that of the authors' code; those that need a density need another posterior, too.
     """
     return uw.Objective(
         likelihood=uw.likelihoods.squared_error,

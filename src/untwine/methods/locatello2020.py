@@ -5,9 +5,11 @@ That paper standardises its images, too: `Run(..., standardise=True)`.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import untwine as uw
+from untwine.arguments import Count, Number
 from untwine.methods.registry import method
-from untwine.parts import Number
 
 PUBLISHED = {
     "network": {(64, 64): "michlo64"},
@@ -31,14 +33,17 @@ def _ada(beta: Number, pairing: uw.Pairing) -> uw.Objective:
 
 @method(**PUBLISHED)
 def ada_gvae(
-    beta: Number = 1.0, differing: int | None = None, distance: str = "symmetric", repeat: bool = False
+    beta: Number = 1.0,
+    differing: Count | None = None,
+    distance: Literal["symmetric", "forward"] = "symmetric",
+    repeat: bool = False,
 ) -> uw.Objective:
     """E|x - g(z)|^2 + beta KL(q || N(0, I)) on pairs; close latents average means and variances (michlo2023, 5.2, B.2).
 
     Args:
         beta: Weight of the KL; michlo2023's normalised one is this times latents / pixels.
-        differing: In how many factors a pair differs; if none, a number uniform from 1 to all.
-        distance: Of two posteriors: symmetric (michlo2023, Eq. 14) or forward, as in the original.
+        differing: In how many factors a pair differs; None draws a number uniform from 1 to all.
+        distance: The distance of two posteriors: symmetric (michlo2023, Eq. 14) or forward, as in the original.
         repeat: Whether a factor that is drawn anew may get its old value again, as in public code.
     """
     return _ada(beta, uw.pairings.ada("moments", distance, differing, repeat))
@@ -47,18 +52,18 @@ def ada_gvae(
 @method(**PUBLISHED)
 def ada_mlvae(
     beta: Number = 1.0,
-    differing: int | None = None,
-    distance: str = "symmetric",
+    differing: Count | None = None,
+    distance: Literal["symmetric", "forward"] = "symmetric",
     repeat: bool = False,
-    average: str = "product",
+    average: Literal["product", "harmonic", "moments"] = "product",
 ) -> uw.Objective:
     """As Ada-GVAE, except that close latents multiply their densities (Locatello et al. 2020, section 4).
 
     Args:
         beta: Weight of the KL; michlo2023's normalised one is this times latents / pixels.
-        differing: In how many factors a pair differs; if none, a number uniform from 1 to all.
-        distance: Of two posteriors: symmetric (michlo2023, Eq. 14) or forward, as in the original.
+        differing: In how many factors a pair differs; None draws a number uniform from 1 to all.
+        distance: The distance of two posteriors: symmetric (michlo2023, Eq. 14) or forward, as in the original.
         repeat: Whether a factor that is drawn anew may get its old value again, as in public code.
-        average: product, or harmonic: with twice its variance, as in public code.
+        average: product; harmonic, with twice its variance, as in public code; or moments, as in Ada-GVAE.
     """
     return _ada(beta, uw.pairings.ada(average, distance, differing, repeat))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import untwine as uw
+from untwine.arguments import Number
 from untwine.methods.registry import method
-from untwine.parts import Number
 
 
 @method(
@@ -34,11 +34,9 @@ def decomposition_vae(
     Args:
         alpha: Weight of the aggregate posterior's divergence from the prior.
         beta: Weight of the KL: the overlap of the encodings.
-        divergence: D: mmd(kernel=imq, per_dimension=true), kl-prior-aggregate or kl-aggregate-prior.
-        likelihood: laplace(scale=0.1), bernoulli, squared-error, gaussian(scale=1.0), learned-gaussian,
-            overlap(bernoulli).
-        prior: sparse(gamma=0.8), mixture-of-normals, student-t(nu=5), anisotropic-normal(learned=true),
-            standard-normal, laplace or generalised-normal(p=4).
+        divergence: D(q(z), p(z)), as text or as a penalty.
+        likelihood: p(x|z), as text or as a part.
+        prior: p(z), as text or as a part.
     """
     return uw.Objective(
         likelihood=likelihood,

@@ -5,29 +5,26 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, overload, runtime_checkable
 
+from untwine.arguments import Number, bind, hints
 from untwine.errors import UntwineError, refuse_unknown
 from untwine.naming import write
-from untwine.parts import is_part, number
+from untwine.parts import is_part
 from untwine.registry import Registry
 
 if TYPE_CHECKING:
-    from untwine import Objective
+    from untwine import Likelihood, Objective, Posterior, Prior
+
+P = ParamSpec("P")
 
 methods = Registry("method")
 
-# Arguments that every method has: parts which take the place of its own.
-PARTS = {
-    "likelihood": "Another likelihood than the method's: bernoulli, squared-error, gaussian(scale=0.1), "
-    "learned-gaussian, laplace(scale=0.1), overlap(squared-error, radius=31).",
-    "posterior": "Another posterior than the method's: diagonal-normal, full-normal, isotropic-normal, deterministic.",
-    "prior": "Another prior than the method's: standard-normal, student-t(nu=5), laplace, generalised-normal(p=4), "
-    "sparse(gamma=0.8), anisotropic-normal(learned=true), mixture-of-normals(variance=0.03).",
-}
+# Arguments that every method has: parts that replace its own.
+PARTS = ("likelihood", "posterior", "prior")
 
-# What a run is that says nothing else, and whose method was not published with anything else.
+# Default settings of a run whose method was not published with others.
 DEFAULTS = {
     "latents": 10,
     "steps": 300_000,
@@ -36,63 +33,109 @@ DEFAULTS = {
     "optimiser": "adam",
     "sampling": "iid",
 }
-# What a method may say about the runs with which it was published.
+# Settings of a run that a method may have been published with.
 SETTINGS = ("network", *DEFAULTS)
 
 
-def method(function: Callable[..., Objective] | None = None, **published: Any) -> Any:
+@runtime_checkable
+class Method(Protocol[P]):
+    """A registered method, as type checkers see it: its own arguments, and the parts that every method takes.
+
+    A type checker cannot add keywords to the arguments of a function, so a call that names such a part is not checked
+    for the others.
+    """
+
+    __name__: str
+    published: Mapping[str, Any]
+
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Objective: ...
+    @overload
+    def __call__(
+        self,
+        *args: Any,
+        likelihood: str | Likelihood,
+        posterior: str | Posterior = ...,
+        prior: Any = ...,
+        **kwargs: Any,
+    ) -> Objective: ...
+    @overload
+    def __call__(self, *args: Any, posterior: str | Posterior, prior: Any = ..., **kwargs: Any) -> Objective: ...
+    @overload
+    def __call__(self, *args: Any, prior: Prior | Any, **kwargs: Any) -> Objective: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Objective: ...
+
+
+@overload
+def method(function: Callable[P, Objective]) -> Method[P]: ...
+@overload
+def method(**published: Any) -> Callable[[Callable[P, Objective]], Method[P]]: ...
+
+
+def method(function: Any = None, **published: Any) -> Any:
     """Register a method. Its objective remembers its name and arguments, so that a run can be written down.
 
     A list where a number is the default means one value for each member of the pack. Every method also takes
-    a `likelihood`, a `posterior` and a `prior`, as text or as parts, in place of its own. `published` are the
-    settings of a run (`lr=1e-3`, `batch_size=256`, ...) with which the method was published: a run that does not
-    say otherwise has them. `network` there is a name, or a mapping from the size of an image or the length of a
-    vector to one.
+    a `likelihood`, a `posterior` and a `prior`, as text or as parts, in place of its own.
+
+    Args:
+        function: The function, which returns an Objective.
+        published: Settings of a run (`lr=1e-3`, `batch_size=256`, ...) with which the method was published: the
+            defaults of its runs. `network` there is a name, or a mapping from the size of an image or the length of a
+            vector to one.
     """
     if function is None:
         return functools.partial(_register, published)
     return _register(published, function)
 
 
-def _register(published: dict[str, Any], function: Callable[..., Objective]) -> Callable[..., Objective]:
+def _register(published: dict[str, Any], function: Callable[..., Objective]) -> Any:
     refuse_unknown("setting of a run that a method can have:", published, SETTINGS)
+    name, own = function.__name__, inspect.signature(function).parameters
     signature = _with_parts(inspect.signature(function))
-    own = inspect.signature(function).parameters
 
     @functools.wraps(function)
-    def made(*args: Any, **kwargs: Any) -> Objective:
-        refuse_unknown(f"argument of method {function.__name__!r}:", kwargs, signature.parameters)
-        try:
-            bound = signature.bind(*args, **kwargs)
-        except TypeError as error:
-            raise UntwineError(f"method {function.__name__!r} cannot be made: {error}") from None
-        bound.apply_defaults()
-        given = bound.arguments
-        for name, parameter in signature.parameters.items():
-            given[name] = _checked(function.__name__, name, given[name], parameter.default)
-        objective = function(**{name: value for name, value in given.items() if name in own})
+    def make(*args: Any, **kwargs: Any) -> Objective:
+        values = bind(f"method {name!r}", signature, args, kwargs, _annotations(function))
+        for key, parameter in signature.parameters.items():
+            if _is_part_argument(key, parameter.default) and values[key] is not None:
+                values[key] = _room(key).named(values[key])
+        objective = function(**{key: value for key, value in values.items() if key in own})
         if not hasattr(objective, "penalties"):
-            raise UntwineError(f"method {function.__name__!r} must return an Objective, not {objective!r}")
-        others = {name: given[name] for name in PARTS if name not in own and given[name] is not None}
-        objective = objective.replace(**others)
-        object.__setattr__(objective, "method", {"name": function.__name__, **given})
+            raise UntwineError(f"method {name!r} must return an Objective, not {objective!r}")
+        replaced = {key: values[key] for key in PARTS if key not in own and values[key] is not None}
+        objective = objective.replace(**replaced)
+        object.__setattr__(objective, "method", {"name": name, **values})
         object.__setattr__(objective, "published", published)
         return objective
 
-    made.__signature__ = signature  # type: ignore[attr-defined]
-    made.__doc__ = _documented(function, [name for name in PARTS if name not in own])
-    made.published = published  # type: ignore[attr-defined]
-    return methods.add(made)
+    make.__signature__ = signature  # type: ignore[attr-defined]
+    make.__doc__ = _documented(function, [key for key in PARTS if key not in own])
+    make.published = published  # type: ignore[attr-defined]
+    return methods.add(make)
+
+
+def _annotations(function: Callable[..., Any]) -> dict[str, Any]:
+    """The annotation of each argument; one whose default is a float may differ by member, or be a schedule."""
+    parameters = inspect.signature(function).parameters
+    return {
+        key: Number if isinstance(parameters[key].default, float) else hint for key, hint in hints(function).items()
+    }
+
+
+def _is_part_argument(name: str, default: Any) -> bool:
+    """Whether an argument is a part, which a text may name."""
+    return name in (*PARTS, "divergence") and (default is None or isinstance(default, str) or is_part(default))
 
 
 def _with_parts(signature: inspect.Signature) -> inspect.Signature:
     kind = inspect.Parameter.KEYWORD_ONLY
-    more = [
+    parts = [
         inspect.Parameter(name, kind, default=None, annotation=str | None)
         for name in PARTS
         if name not in signature.parameters
     ]
-    return signature.replace(parameters=[*signature.parameters.values(), *more])
+    return signature.replace(parameters=[*signature.parameters.values(), *parts])
 
 
 def _documented(function: Callable[..., Any], parts: list[str]) -> str:
@@ -100,18 +143,58 @@ def _documented(function: Callable[..., Any], parts: list[str]) -> str:
     text = inspect.getdoc(function) or function.__name__
     if not re.search(r"^Args:", text, re.MULTILINE):
         text += "\n\nArgs:"
-    return "\n".join([text, *(f"    {name}: {PARTS[name]}" for name in parts)])
+    return "\n".join(
+        [text, *(f"    {name}: Another {name} than the method's, as text or as a part." for name in parts)]
+    )
+
+
+# --- parts by name ----------------------------------------------------------------------------------
 
 
 def _room(kind: str) -> Any:
+    """The public module of a kind of part. It needs torch, and so is imported late."""
     import untwine as uw
 
     rooms = {"likelihood": uw.likelihoods, "posterior": uw.posteriors, "prior": uw.priors, "divergence": uw.penalties}
     return rooms[kind]
 
 
+def part_table(kind: str) -> Any:
+    """The names of the parts that an argument of a method may be: a mapping or a registry.
+
+    >>> part_table("posterior").names()
+    ['deterministic', 'diagonal_normal', 'full_normal', 'isotropic_normal']
+    """
+    import untwine as uw
+
+    kinds = {"likelihood": uw.Likelihood, "posterior": uw.Posterior, "prior": uw.Prior}
+    return uw.penalties.divergences() if kind == "divergence" else kinds[kind].registry
+
+
+def part_help(kind: str) -> str:
+    """What an argument of a method that is a part may be, for a help text (it needs torch).
+
+    >>> part_help("posterior")
+    'deterministic, diagonal-normal, full-normal or isotropic-normal'
+    """
+    *first, last = sorted(_called(name, entry) for name, entry in part_table(kind).items())
+    return f"{', '.join(first)} or {last}"
+
+
+def _called(name: str, entry: Any) -> str:
+    """A name as the command line writes it, with an argument in brackets if it needs or has a number."""
+    text = name.replace("_", "-")
+    if is_part(entry):
+        return text
+    parameters = inspect.signature(entry).parameters
+    needed = [key for key, parameter in parameters.items() if parameter.default is parameter.empty]
+    shown = [f"{key}={p.default:g}" for key, p in parameters.items() if isinstance(p.default, float)]
+    arguments = ", ".join([*(key.upper() for key in needed), *shown[:1]])
+    return f"{text}({arguments})" if arguments else text
+
+
 def own_parts(name: str) -> dict[str, str]:
-    """The parts of a method that it does not have as arguments of its own, as text.
+    """The parts of a method that are not among its own arguments, as text.
 
     >>> own_parts("wae_mmd")
     {'likelihood': 'squared-error', 'posterior': 'deterministic', 'prior': 'standard-normal'}
@@ -119,30 +202,17 @@ def own_parts(name: str) -> dict[str, str]:
     function = methods[name]
     objective, parameters = function(), inspect.signature(function).parameters
     free = [kind for kind in PARTS if parameters[kind].default is None]
-    return {kind: write(getattr(objective, kind), _room(kind).NAMED) for kind in free}
+    return {kind: write(getattr(objective, kind), part_table(kind)) for kind in free}
 
 
 def own_arguments(name: str) -> dict[str, Any]:
     """The arguments of a method with their defaults, without those that every method has."""
     parameters = inspect.signature(methods[name]).parameters
-    return {k: p.default for k, p in parameters.items() if not (k in PARTS and p.default is None)}
-
-
-def _checked(method: str, name: str, value: Any, default: Any) -> Any:
-    """An argument as what it stands for: text that names a part as the part, numbers as floats."""
-    if name in (*PARTS, "divergence") and (default is None or isinstance(default, str) or is_part(default)):
-        return None if value is None else _room(name).named(value)
-    wrong = f"{name} of method {method!r} must be {{}}, not {value!r}"
-    if isinstance(default, bool) and not isinstance(value, bool):
-        raise UntwineError(wrong.format("true or false"))
-    if isinstance(default, int) and not isinstance(default, bool) and isinstance(value, bool):
-        raise UntwineError(wrong.format("a whole number"))
-    if not isinstance(default, float) or callable(value):  # a schedule
-        return value
-    try:
-        return number(value)
-    except UntwineError:
-        raise UntwineError(wrong.format("a number")) from None
+    return {
+        key: parameter.default
+        for key, parameter in parameters.items()
+        if not (key in PARTS and parameter.default is None)
+    }
 
 
 def names() -> list[str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import untwine as uw
+from untwine.arguments import Count, Number, Whole
 from untwine.methods.registry import method
-from untwine.parts import Number
 
 PUBLISHED = {
     "network": {(64, 64): "rhodes64", (16, 16): "rhodes16"},
@@ -20,10 +22,10 @@ PUBLISHED = {
 def jl1_vae(
     beta: Number = 4.0,
     gamma: Number = 0.1,
-    anneal: int = 100_000,
-    columns: int | None = None,
-    estimator: str = "exact",
-    through: str = "decoder",
+    anneal: Whole = 100_000,
+    columns: Count | None = None,
+    estimator: Literal["exact", "finite"] = "exact",
+    through: Literal["decoder", "both"] = "decoder",
     images: float | None = None,
 ) -> uw.Objective:
     """E[-log p(x|z) + gamma |J_g(z)|_1] + beta KL(q(z|x) || N(0, I)) (Rhodes & Lee 2021, Eq. 3, as a loss).
@@ -32,10 +34,10 @@ def jl1_vae(
         beta: Weight of the KL.
         gamma: Weight of the Jacobian's L1 norm.
         anneal: Steps over which beta and gamma rise linearly from 0.
-        columns: How many of the Jacobian's columns to sample for each image, unbiasedly; all of them if none.
+        columns: How many of the Jacobian's columns to sample for each image, unbiasedly; None takes every column.
         estimator: exact, or finite: one-sided differences as in the paper.
         through: decoder: the gradient reaches the decoder alone, as in the authors' code; both: as Eq. 3 has it.
-        images: The share of a batch's images whose columns are taken, 0.25 say, unbiasedly; all of them if none.
+        images: The share of a batch's images whose columns are taken, such as 0.25, unbiasedly; None takes every image.
     """
     return uw.Objective(
         likelihood=uw.likelihoods.bernoulli,
@@ -52,10 +54,10 @@ def jl1_vae(
 def jl2_vae(
     beta: Number = 4.0,
     gamma: Number = 0.1,
-    anneal: int = 100_000,
-    columns: int | None = None,
-    estimator: str = "exact",
-    through: str = "decoder",
+    anneal: Whole = 100_000,
+    columns: Count | None = None,
+    estimator: Literal["exact", "finite"] = "exact",
+    through: Literal["decoder", "both"] = "decoder",
     images: float | None = None,
 ) -> uw.Objective:
     """E[-log p(x|z) + gamma |J_g(z)|_2^2] + beta KL(q(z|x) || N(0, I)): the control (Rhodes & Lee 2021, Figure 7).
@@ -64,10 +66,10 @@ def jl2_vae(
         beta: Weight of the KL.
         gamma: Weight of the Jacobian's squared L2 norm.
         anneal: Steps over which beta and gamma rise linearly from 0.
-        columns: How many of the Jacobian's columns to sample for each image, unbiasedly; all of them if none.
+        columns: How many of the Jacobian's columns to sample for each image, unbiasedly; None takes every column.
         estimator: exact, or finite: one-sided differences.
         through: decoder: the gradient reaches the decoder alone, as in the authors' code; both: the encoder too.
-        images: The share of a batch's images whose columns are taken, 0.25 say, unbiasedly; all of them if none.
+        images: The share of a batch's images whose columns are taken, such as 0.25, unbiasedly; None takes every image.
     """
     return uw.Objective(
         likelihood=uw.likelihoods.bernoulli,

@@ -1,10 +1,10 @@
-"""Rolinek et al. 2019: what the diagonal posterior is responsible for."""
+"""Rolinek et al. 2019: the diagonal posterior aligns latents; a full one is the control."""
 
 from __future__ import annotations
 
 import untwine as uw
+from untwine.arguments import Number, Whole
 from untwine.methods.registry import method
-from untwine.parts import Number
 
 
 @method(
@@ -21,7 +21,7 @@ from untwine.parts import Number
     latents=5,
     sampling="epochs",
 )
-def beta_vae_full(beta: Number = 4.0, anneal: int = 0) -> uw.Objective:
+def beta_vae_full(beta: Number = 4.0, anneal: Whole = 0) -> uw.Objective:
     """E|x - Dec(z)|^2 + beta KL(N(mu, Sigma) || N(0, I)) with a full covariance: the control (rolinek2019, 8.3, S77).
 
     Args:

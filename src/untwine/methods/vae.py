@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import untwine as uw
+from untwine.arguments import Number, Whole
 from untwine.methods.registry import method
-from untwine.parts import Number
 
 
 @method
@@ -29,7 +29,7 @@ def vae() -> uw.Objective:
 
 
 @method
-def beta_vae(beta: Number = 4.0, anneal: int = 0) -> uw.Objective:
+def beta_vae(beta: Number = 4.0, anneal: Whole = 0) -> uw.Objective:
     """E[-log p(x|z)] + beta KL(q(z|x) || N(0, I)) (Higgins et al. 2017; mathieu2019, Eq. 2).
 
     Args:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias, get_args
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from untwine.errors import unknown
 
-KERNELS = ("box", "gaussian")
+Kernel: TypeAlias = Literal["box", "gaussian"]
+KERNELS: tuple[Kernel, ...] = get_args(Kernel)
 
 
 class Blur(nn.Module):

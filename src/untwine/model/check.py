@@ -1,4 +1,4 @@
-"""The check of a decoder with layers of its own: are its Jacobian and the gradients of that right?"""
+"""A check of decoders with unknown layers: are the Jacobian and its gradients right?"""
 
 from __future__ import annotations
 
@@ -15,12 +15,17 @@ from untwine.model.layers import rule
 _STEPS = (1e-5, 1e-6, 1e-7)  # of the finite differences, in float64
 
 
-def check(decoder: nn.Module, latents: int, tolerance: float = 1e-4) -> None:
-    """Refuse a decoder whose Jacobian, or its gradients, are wrong (in float64, against finite differences).
+def check_jacobian(decoder: nn.Module, latents: int, tolerance: float = 1e-4) -> None:
+    """Refuse a decoder whose Jacobian is wrong, or has wrong gradients, in float64 against finite differences.
 
     Reverse-over-forward differentiation is silently wrong for some layers (train-mode BatchNorm, LayerNorm
     and InstanceNorm in torch 2.13), and a layer that mixes the examples of a batch has no Jacobian for each
-    of them, so a decoder with layers of its own is tried once before training.
+    of them, so a decoder with layers that have no rule is tried once before training.
+
+    Args:
+        decoder: The decoder, which stays as it is.
+        latents: The number of its inputs.
+        tolerance: The largest relative error.
     """
     decoder = copy.deepcopy(decoder).double().cpu()
     latent = torch.linspace(-1.0, 1.0, 3 * latents, dtype=torch.float64).sin().reshape(3, latents)
@@ -49,16 +54,16 @@ def check(decoder: nn.Module, latents: int, tolerance: float = 1e-4) -> None:
     def at(step: float) -> float:
         for p, d in zip(parameters, directions, strict=True):
             p.add_(d, alpha=step / length)
-        found = value().item()
+        moved = value().item()
         for p, d in zip(parameters, directions, strict=True):
             p.sub_(d, alpha=step / length)
-        return found
+        return moved
 
     # A step may cross the kink of some ReLU, but not every step does: a right gradient agrees with one of them.
     with torch.no_grad():
         rounding = 1e-9 * jacobian(decoder, latent).abs().sum().item()
-        found = [(at(eps) - at(-eps)) / (2 * eps) for eps in _STEPS]
-    differences = min(found, key=lambda one: abs(one - exact))
+        estimates = [(at(eps) - at(-eps)) / (2 * eps) for eps in _STEPS]
+    differences = min(estimates, key=lambda estimate: abs(estimate - exact))
     if not abs(exact - differences) <= tolerance * max(abs(exact), abs(differences)) + rounding:
         names = sorted({type(layer).__name__ for layer in decoder.modules() if rule(layer) is None})
         raise UntwineError(
@@ -69,7 +74,7 @@ def check(decoder: nn.Module, latents: int, tolerance: float = 1e-4) -> None:
 
 
 def _worst_column(decoder: nn.Module, z: Float[Tensor, "batch latent"]) -> float:
-    """How far the Jacobian is from what the decoder does when one example moves alone, relative to its size."""
+    """The largest relative error of the Jacobian, compared with how outputs move when one example moves alone."""
 
     def error(example: int, eps: float) -> float:
         step = torch.zeros_like(z)

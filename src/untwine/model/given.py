@@ -14,18 +14,19 @@ from torch.distributions import constraints
 from untwine.errors import UntwineError, unknown
 from untwine.model.draws import draw, width
 from untwine.model.info import Info
-from untwine.parts import part
+from untwine.parts import Each, Part, part
 
 
 class PriorModule(nn.Module):
-    """A prior that is built; calling it gives its distribution (learned parameters make it new each step)."""
+    """A prior's module; calling it gives the distribution (learned parameters make a new one each step)."""
 
     def forward(self) -> D.Distribution:
+        """The distribution over the latents."""
         raise NotImplementedError
 
     @property
     def uniforms(self) -> int:
-        """How many uniforms a sample takes."""
+        """The number of uniforms that a sample takes."""
         return width(self())
 
     def sample(self, uniforms: Float[Tensor, "n width"]) -> Float[Tensor, "n latent"]:
@@ -33,11 +34,17 @@ class PriorModule(nn.Module):
         return draw(self(), uniforms)
 
 
-class Prior:
-    """What a method names; `build` makes the module."""
+class Prior(Part, kind="prior"):
+    """A prior p(z) as a method names it; `build` makes its module."""
 
     def build(self, info: Info) -> PriorModule:
+        """The module of the prior."""
         raise NotImplementedError
+
+    @classmethod
+    def from_argument(cls, value: Any) -> Any:
+        """A prior from its text or from a torch distribution."""
+        return given(value) if isinstance(value, D.Distribution) else super().from_argument(value)
 
 
 class _Given(PriorModule):
@@ -55,22 +62,22 @@ class _Given(PriorModule):
     def _make(self, recipe: dict[str, Any], path: str) -> D.Distribution:
         arguments = {}
         for key, value in recipe["arguments"].items():
-            here = f"{path}{key}"
             if isinstance(value, dict):
-                arguments[key] = self._make(value, here + "_")
+                arguments[key] = self._make(value, f"{path}{key}_")
             else:
-                arguments[key] = value if isinstance(value, int) else getattr(self, here)
+                arguments[key] = value if isinstance(value, int) else getattr(self, f"{path}{key}")
         return getattr(D, recipe["distribution"])(**arguments, validate_args=False)
 
 
 def _numbers(recipe: dict[str, Any], path: str = "") -> list[tuple[str, Any]]:
-    found = []
+    """The numbers in a recipe, each with its path."""
+    numbers = []
     for key, value in recipe["arguments"].items():
         if isinstance(value, dict):
-            found += _numbers(value, f"{path}{key}_")
+            numbers += _numbers(value, f"{path}{key}_")
         elif not isinstance(value, int):
-            found.append((f"{path}{key}", value))
-    return found
+            numbers.append((f"{path}{key}", value))
+    return numbers
 
 
 def _recipe(distribution: D.Distribution) -> dict[str, Any]:
@@ -101,15 +108,44 @@ def _recipe(distribution: D.Distribution) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Nested lists as tuples, which is what a file gives back."""
+    """Nested lists as tuples, as a file gives them back."""
     return tuple(_plain(item) for item in value) if isinstance(value, list) else value
 
 
-@part
+def _refuse_unknown(recipe: Any) -> None:
+    """Refuse what is no recipe of distributions of torch."""
+    if not isinstance(recipe, dict) or set(recipe) != {"distribution", "arguments"}:
+        raise UntwineError(f"the recipe of a prior is a distribution with its arguments, not {recipe!r:.80}")
+    if recipe["distribution"] not in D.__all__:
+        raise unknown("distribution", str(recipe["distribution"]), D.__all__)
+    if not isinstance(recipe["arguments"], dict):
+        raise UntwineError(f"the arguments of {recipe['distribution']} are a mapping, not {recipe['arguments']!r:.80}")
+    for value in recipe["arguments"].values():
+        if isinstance(value, dict):
+            _refuse_unknown(value)
+
+
+def _first(value: Any) -> Any:
+    """A recipe whose numbers that differ by member are those of the first."""
+    if isinstance(value, dict):
+        return {key: _first(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return tuple(_first(item) for item in value)
+    return value.values[0] if isinstance(value, Each) else value
+
+
+@part(named=False)  # a text cannot hold it
 class Given(Prior):
     """Any torch distribution over the latent vector, as data."""
 
     recipe: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        _refuse_unknown(self.recipe)
+        try:
+            _Given(_first(self.recipe))()
+        except (AssertionError, TypeError, ValueError, RuntimeError):
+            raise UntwineError(f"a prior cannot be made from the parameters of {self.recipe!r:.200}") from None
 
     def build(self, info: Info) -> PriorModule:
         module = _Given(self.recipe)
@@ -134,11 +170,4 @@ def given(distribution: D.Distribution) -> Prior:
     """
     if len(distribution.event_shape) == 0 and len(distribution.batch_shape) == 1:
         distribution = D.Independent(distribution, 1)
-    recipe = _recipe(distribution)
-    if recipe["distribution"] not in D.__all__:
-        raise unknown("distribution", recipe["distribution"], D.__all__)
-    try:
-        _Given(recipe)()
-    except (AssertionError, TypeError, ValueError):
-        raise UntwineError(f"a prior cannot be made from the parameters of {distribution}") from None
-    return Given(recipe)
+    return Given(_recipe(distribution))

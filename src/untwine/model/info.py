@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -20,3 +21,7 @@ class Info:
     data_size: int = 0
     standard: tuple[tuple[float, ...], tuple[float, ...]] | None = None
     principal: Callable[[int], tuple[float, ...]] | None = field(default=None, compare=False)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Info:
+        """The same object: it is frozen, and `principal` may know all the data, which a copied model must not copy."""
+        return self

@@ -1,6 +1,6 @@
 """The Jacobian of a decoder's mean with respect to the latents, and estimators of its columns.
 
-The exact way pushes unit tangents forward through a pass that is already there.
+Exact columns are unit tangents, pushed forward through a pass that has been made already.
 """
 
 from __future__ import annotations
@@ -47,11 +47,16 @@ def column_sum(
     function: Callable[[Tensor], Tensor],
     limit: int | None = None,
 ) -> Tensor:
-    """Sum of `function(column)` over columns, `[batch, ...]`, in chunks, so that a step's memory is bounded.
+    """The sum of `function(column)` over columns, `[batch, ...]`, in chunks, so that a step's memory is bounded.
 
-    Columns go through the decoder a few at a time (faster on a CPU than one large batch). When all of
-    them would keep more than `limit` bytes for the backward pass, each chunk is recomputed there instead.
-    `function` acts on each number, and must be pure: tensors that it closes over get no gradient.
+    Columns go through the decoder a few at a time (faster on a CPU than one large batch).
+
+    Args:
+        passed: The pass through which tangents are pushed.
+        tangents: The directions of the columns.
+        function: Acts on each number, and must be pure: tensors that it closes over get no gradient.
+        limit: The bytes that all columns may keep for the backward pass; beyond that each chunk is computed again
+            there. None means `CHUNK_BYTES`.
     """
     limit = CHUNK_BYTES if limit is None else limit
     one, columns = tangent_bytes(passed), tangents.shape[0]
@@ -67,10 +72,15 @@ def column_sum(
 
 
 def power_sum(passed: Trace, tangents: Float[Tensor, "columns batch latent"], p: int) -> Float[Tensor, ""]:
-    """Sum of |column|^p over columns, images and pixels, for p of 1 or 2.
+    """The sum of |column|^p over columns, images and pixels.
 
-    A last layer that acts on each pixel alone, such as a sigmoid, scales what all columns have there: its slopes
-    are taken to the sum over columns, not to every column.
+    A last layer that acts on each pixel alone, such as a sigmoid, scales all columns of a pixel alike: its slopes
+    scale the sum over columns instead of every column.
+
+    Args:
+        passed: The pass through which tangents are pushed.
+        tangents: The directions of the columns.
+        p: 1 or 2.
     """
     power = torch.abs if p == 1 else torch.square
     if type(passed.layers[-1]) is nn.Identity:  # a mean that is the output itself
@@ -80,18 +90,19 @@ def power_sum(passed: Trace, tangents: Float[Tensor, "columns batch latent"], p:
     weights = power((torch.ones_like(passed.output) if slopes is None else slopes).to(tangents.dtype))
     last = before.layers[-1]
     if isinstance(last, Stage):
-        found = last.norm(before.kept[-1], push(before.shorter(), tangents), weights, p)
-        if found is not None:
-            return found
+        norm = last.norm(before.kept[-1], push(before.shorter(), tangents), weights, p)
+        if norm is not None:
+            return norm
     return (column_sum(before, tangents, power) * weights).sum()
 
 
 def _preferred(tangents: Tensor) -> int:
+    """How many columns to push at once."""
     return 2 if tangents.device.type == "cpu" else tangents.shape[0]
 
 
 def unit_tangents(z: Float[Tensor, "batch latent"]) -> Float[Tensor, "latent batch latent"]:
-    """Every latent direction for every point."""
+    """Every latent direction at every point."""
     latents = z.shape[-1]
     return torch.eye(latents, dtype=_tangent_dtype(z), device=z.device)[:, None].expand(latents, *z.shape)
 
@@ -108,7 +119,12 @@ def _tangent_dtype(z: Tensor) -> torch.dtype:
 
 
 def choose(uniforms: Float[Tensor, "batch latent"], k: int) -> Int[Tensor, "batch {k}"]:
-    """k of d columns without replacement for each point, each subset equally likely."""
+    """k of d columns for each point, without replacement; every subset is equally likely.
+
+    Args:
+        uniforms: Random numbers that decide.
+        k: How many columns.
+    """
     return uniforms.argmin(-1, keepdim=True) if k == 1 else uniforms.topk(k, largest=False).indices
 
 
@@ -118,7 +134,14 @@ def finite_differences(
     tangents: Float[Tensor, "columns batch latent"],
     eps: float = 1e-3,
 ) -> Float[Tensor, "columns batch ..."]:
-    """One-sided differences along each direction (rhodes2021, section 4.1), kept for comparison."""
+    """One-sided differences along each direction (rhodes2021, section 4.1), for comparison.
+
+    Args:
+        decode: The function.
+        z: Where to take them.
+        tangents: The directions.
+        eps: The step.
+    """
     stepped = decode((z + eps * tangents).flatten(0, 1)).unflatten(0, tangents.shape[:2])
     return (stepped - decode(z)) / eps
 
@@ -134,9 +157,15 @@ def jacobian(
 ) -> Float[Tensor, "batch latent ..."]:
     """The Jacobian of `decode` at each z: `[batch, latent, *pixels]`.
 
-    `exact` pushes tangents forward, `chunk` of them at a time; `finite` takes one-sided differences of
-    `eps`; `sampled` takes `columns` of the d columns of each point, chosen by `uniforms`, times
-    d / columns, and leaves the others zero: its expectation is the Jacobian.
+    Args:
+        decode: The network.
+        z: Where to take it.
+        estimator: "exact" pushes tangents forward, "finite" takes one-sided differences, "sampled" takes some of the
+            d columns of each point, times d / columns, and leaves the others zero: its expectation is the Jacobian.
+        eps: The step of finite differences.
+        chunk: How many exact columns are pushed at once; None pushes all.
+        columns: How many columns are sampled.
+        uniforms: Random numbers that choose the sampled columns.
 
     >>> jacobian(nn.Linear(2, 5), torch.zeros(3, 2)).shape
     torch.Size([3, 2, 5])
@@ -150,6 +179,6 @@ def jacobian(
         if uniforms is None or not 1 <= columns <= z.shape[-1]:
             raise UntwineError("a sampled Jacobian needs uniforms [batch, latent] and 1 to d columns")
         tangents = chosen_tangents(z, choose(uniforms, columns))
-        found = push(trace(decode, z), tangents) * (z.shape[-1] / columns)
-        return torch.einsum("cbd,cb...->bd...", tangents, found)
+        scaled = push(trace(decode, z), tangents) * (z.shape[-1] / columns)
+        return torch.einsum("cbd,cb...->bd...", tangents, scaled)
     raise UntwineError(f"unknown estimator {estimator!r}; it is 'exact', 'finite' or 'sampled'")

@@ -75,13 +75,18 @@ _SLOPES: dict[type[nn.Module], Callable[[Tensor], Tensor]] = {
 
 
 def slope(layer: nn.Module, y: Tensor) -> Tensor | None:
-    """The derivative of a smooth layer that acts on each number alone, from its output; None for other layers."""
+    """The derivative of a smooth layer that acts on each number alone; None for other layers.
+
+    Args:
+        layer: The layer.
+        y: Its output.
+    """
     known = _SLOPES.get(type(layer))
     return None if known is None else known(y)
 
 
 def rule(layer: nn.Module) -> Rule | None:
-    """The tangent rule of a layer; exact types only, since a subclass may do something else."""
+    """The tangent rule of a layer, or None; exact types only, since a subclass may do something else."""
     kind = torch_type(layer)
     if isinstance(layer, nn.Conv2d | nn.ConvTranspose2d) and layer.padding_mode != "zeros":
         return None

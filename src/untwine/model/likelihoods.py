@@ -1,20 +1,22 @@
-"""Likelihoods: what a decoder's output says about an image. Nats, summed over an image's elements."""
+"""Likelihoods p(x|z): what a decoder's output says about an example. Nats, summed over its elements."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from untwine import naming
-from untwine.errors import UntwineError, unknown
-from untwine.model.blur import KERNELS, Blur
+from untwine.arguments import EachNonNegative, EachPositive
+from untwine.errors import UntwineError
+from untwine.model.blur import Blur, Kernel
 from untwine.model.info import Info
-from untwine.parts import Each, bounded, part
+from untwine.namespace import directory
+from untwine.parts import Part, part
+from untwine.quantities import between
 
 
 def _total(values: Tensor) -> Tensor:
@@ -22,23 +24,26 @@ def _total(values: Tensor) -> Tensor:
 
 
 class LikelihoodModule(nn.Module):
-    """A likelihood that is built: `loss` in nats for each example; `mean` is a layer on the output."""
+    """A likelihood's module: `loss` in nats for each example; `mean` is a layer on the decoder's output."""
 
     mean: nn.Module
 
     def loss(self, out: Float[Tensor, "batch ..."], x: Float[Tensor, "batch ..."]) -> Float[Tensor, " batch"]:
+        """The loss of the decoder's output."""
         return self.loss_of_mean(self.mean(out), x)
 
     def loss_of_mean(self, mean: Float[Tensor, "batch ..."], x: Float[Tensor, "batch ..."]) -> Float[Tensor, " batch"]:
+        """The loss of the mean of the likelihood."""
         raise NotImplementedError
 
 
-class Likelihood:
-    """What a method names; `build` makes the module. `domain` is the range of data that it is for."""
+class Likelihood(Part, kind="likelihood"):
+    """A likelihood as a method names it; `build` makes its module. `domain` is the range of data that it is for."""
 
     domain = (-math.inf, math.inf)
 
     def build(self, info: Info) -> LikelihoodModule:
+        """The module of the likelihood."""
         raise NotImplementedError
 
 
@@ -108,9 +113,9 @@ class _Laplace(_Scaled):
 
 @part
 class Gaussian(Likelihood):
-    """A normal around the output with one standard deviation, fixed or learned."""
+    """-log N(x; out, scale^2); `learned=True` trains the scale from that start."""
 
-    scale: float | Each = 1.0
+    scale: EachPositive = 1.0
     learned: bool = False
 
     def build(self, info: Info) -> LikelihoodModule:
@@ -120,9 +125,9 @@ class Gaussian(Likelihood):
 
 @part
 class Laplace(Likelihood):
-    """A Laplace distribution around the output with a fixed scale."""
+    """-log Laplace(x; out, scale)."""
 
-    scale: float | Each = 1.0
+    scale: EachPositive = 1.0
 
     def build(self, info: Info) -> LikelihoodModule:
         assert isinstance(self.scale, float)
@@ -151,16 +156,36 @@ class _Overlap(LikelihoodModule):
 
 @part
 class Overlap(Likelihood):
-    """A likelihood, and the same once more between blurred images (michlo2023, Eq. 11)."""
+    """L(x, mean) + weight L(blur(x), blur(mean)): images that share no pixel still overlap (michlo2023, Eq. 11).
 
-    likelihood: Likelihood
-    radius: int = 31
-    weight: float | Each = 63.0**2
-    kernel: str = "box"
+    Each channel is blurred by a kernel that sums to 1, with zeros around the image.
+
+    Args:
+        likelihood: L, by name or as a part; a learned scale is shared by both terms.
+        radius: The radius of the kernel, which is 2 radius + 1 pixels wide; 0 does not blur, and may serve as a
+            control.
+        weight: The weight of the blurred term, or one for each member.
+        kernel: box, or gaussian with a standard deviation of radius / 2 (which loses more at the borders, so that
+            on XYSquares distances across the whole image no longer grow).
+
+    >>> overlap("squared-error", radius=15)
+    Overlap(likelihood=SquaredError(), radius=15, weight=3969.0, kernel='box')
+    """
+
+    likelihood: str | Likelihood
+    radius: Annotated[int, between(0, 10_000)] = 31
+    weight: EachNonNegative = 63.0**2
+    kernel: Kernel = "box"
+
+    @property
+    def inner(self) -> Likelihood:
+        """The likelihood L; a text was read when the part was made."""
+        assert isinstance(self.likelihood, Likelihood)
+        return self.likelihood
 
     @property
     def domain(self) -> tuple[float, float]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.likelihood.domain
+        return self.inner.domain
 
     def build(self, info: Info) -> LikelihoodModule:
         if len(info.shape) != 3:
@@ -169,62 +194,29 @@ class Overlap(Likelihood):
             )
         assert isinstance(self.weight, float)
         blur = Blur(*info.shape[1:], radius=self.radius, kernel=self.kernel)
-        return _Overlap(self.likelihood.build(info), blur, self.weight)
+        return _Overlap(self.inner.build(info), blur, self.weight)
 
 
 bernoulli = Bernoulli()
 squared_error = SquaredError()
+gaussian = Gaussian
+learned_gaussian = Gaussian(learned=True)
+laplace = Laplace
+overlap = Overlap
 
+Likelihood.registry.put("learned_gaussian", learned_gaussian)
 
-def gaussian(scale: Any = 1.0, learned: bool = False) -> Gaussian:
-    """-log N(x; out, scale^2); `learned=True` trains the scale from that start."""
-    return Gaussian(bounded(scale, "a scale"), learned)
+named = Likelihood.named  # a likelihood from its text, or the likelihood itself
 
-
-def laplace(scale: Any = 1.0) -> Laplace:
-    """-log Laplace(x; out, scale)."""
-    return Laplace(bounded(scale, "a scale"))
-
-
-def overlap(likelihood: str | Likelihood, radius: int = 31, weight: Any = 63.0**2, kernel: str = "box") -> Overlap:
-    """L(x, mean) + weight L(blur(x), blur(mean)): images that share no pixel still overlap (michlo2023, Eq. 11).
-
-    Each channel is blurred by a kernel that sums to 1, with zeros around the image.
-
-    Args:
-        likelihood: L, by name or as a part; a learned scale is shared by both terms.
-        radius: Of the kernel, which is 2 radius + 1 pixels wide; 0 does not blur, and may serve as a control.
-        weight: Of the blurred term, or one for each member.
-        kernel: box, or gaussian with a standard deviation of radius / 2 (which loses more at the borders, so that
-            on XYSquares distances across the whole image no longer grow).
-
-    >>> overlap("squared-error", radius=15)
-    Overlap(likelihood=SquaredError(), radius=15, weight=3969.0, kernel='box')
-    """
-    if not isinstance(radius, int) or isinstance(radius, bool) or not 0 <= radius <= 10_000:
-        raise UntwineError(f"the radius of a blur must be a whole number of pixels from 0 to 10000, not {radius!r}")
-    if kernel not in KERNELS:
-        raise unknown("kernel", str(kernel), KERNELS)
-    weight = bounded(weight, "the weight of a blurred loss", lambda one: one >= 0, "0 or more")
-    return Overlap(named(likelihood), radius, weight, kernel)
-
-
-NAMED = {
-    "bernoulli": bernoulli,
-    "squared_error": squared_error,
-    "gaussian": gaussian,
-    "learned_gaussian": gaussian(learned=True),
-    "laplace": laplace,
-    "overlap": overlap,
-}
-
-
-def named(likelihood: Any) -> Likelihood:
-    """A likelihood by its name, with arguments in brackets if it takes any, or the one that is given.
-
-    >>> named("squared-error")
-    SquaredError()
-    >>> named("overlap(gaussian(scale=0.1), radius=15)").likelihood
-    Gaussian(scale=0.1, learned=False)
-    """
-    return naming.named("likelihood", likelihood, Likelihood, NAMED)
+__all__ = [
+    "Likelihood",
+    "LikelihoodModule",
+    "bernoulli",
+    "gaussian",
+    "laplace",
+    "learned_gaussian",
+    "named",
+    "overlap",
+    "squared_error",
+]
+__dir__ = directory(__all__)

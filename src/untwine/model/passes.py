@@ -1,7 +1,7 @@
-"""A network's pass, layer by layer, and tangents pushed forward through it.
+"""The forward pass of a network, layer by layer, and tangents pushed forward through it.
 
 Known layers use their rule (a ReLU's tangent shares the primal's mask), any other module `torch.func.jvp`. All of it
-is ordinary torch code, so one reverse pass gives the gradients of any function of the tangents.
+is ordinary torch code, so one backward pass gives the gradients of any function of the tangents.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from untwine.kernels.dispatch import Dense, Stage, is_fast, stages
+from untwine.kernels.dispatch import Dense, Stage, stages
 from untwine.model.layers import held, rule
 
 
 @dataclass(frozen=True)
 class Trace:
-    """A decoder's pass, layer by layer, ready to push tangents through."""
+    """The forward pass of a decoder, layer by layer, through which tangents can be pushed."""
 
     layers: tuple[nn.Module, ...]
     values: tuple[Tensor, ...]  # the input of each layer, then the output of the last
-    kept: tuple[tuple[Tensor, ...], ...]  # what each layer kept besides: the masks of a stage, `[1, batch, ...]`
+    kept: tuple[tuple[Tensor, ...], ...]  # what else tangents need: the masks of a stage, `[1, batch, ...]`
 
     @property
     def output(self) -> Tensor:
@@ -43,7 +43,7 @@ class Trace:
         return Trace(self.layers[:-1], self.values[:-1], self.kept[:-1])
 
     def at(self, places: slice) -> Trace:
-        """The pass of a part of the batch."""
+        """The pass of some examples of the batch."""
         kept = tuple(tuple(mask[:, places] for mask in masks) for masks in self.kept)
         return Trace(self.layers, tuple(value[places] for value in self.values), kept)
 
@@ -78,11 +78,15 @@ class _Tracing(nn.Module):
 
 
 def parted(decoder: nn.Module, z: Float[Tensor, "batch ..."]) -> tuple[Trace, Trace]:
-    """`trace`, and the same pass with z held fixed, for what is to reach the decoder's weights alone.
+    """The pass of a decoder, and the same pass with z held fixed, whose gradients reach the weights alone.
 
-    The first is made of two passes, of which one holds z fixed and the other the weights. So there is one way back to
-    the weights, which the gradients of both traces take together, and another to z, which is that of the first alone.
-    Where a step is compiled, passes that are the same forward are computed once.
+    The first consists of two passes: one holds z fixed, the other the weights. So gradients of both results share one
+    backward pass to the weights, and only those of the first take the other one, to z. A compiled step computes the
+    two forward passes once, since they are equal.
+
+    Args:
+        decoder: The decoder.
+        z: Its input.
     """
     fixed = trace(decoder, z.detach())
     other: Trace = held(_Tracing(decoder))(z)
@@ -91,7 +95,7 @@ def parted(decoder: nn.Module, z: Float[Tensor, "batch ..."]) -> tuple[Trace, Tr
 
 
 def flatten(module: nn.Module) -> list[nn.Module]:
-    """A module as a sequence of layers; only plain `nn.Sequential`s are opened."""
+    """A module as a list of layers; only plain `nn.Sequential`s are taken apart."""
     if type(module) is nn.Sequential:
         return [layer for child in module for layer in flatten(child)]
     return [module]
@@ -102,19 +106,24 @@ def _apply(layer: nn.Module, x: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
 
 
 def _value(layer: nn.Module, x: Tensor) -> Tensor:
-    """A layer's output; what works in place gets a copy, since a trace keeps its input (and jvp its tangent)."""
+    """A layer's output; one that works in place gets a copy, since a trace keeps its input (and jvp its tangent)."""
     return layer(x.clone() if any(getattr(inner, "inplace", False) for inner in layer.modules()) else x)
 
 
 def applied(network: nn.Module, x: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch ..."]:
-    """The output of a network, by the layers or stages that `trace` has, of which nothing is kept."""
+    """The output of a network, computed as `trace` computes it, without keeping anything."""
     for layer in stages(flatten(network)):
         x = _apply(layer, x)[0]
     return x
 
 
 def trace(decoder: nn.Module, z: Float[Tensor, "batch ..."]) -> Trace:
-    """Run a network and keep what the tangents need."""
+    """Run a network, and keep what tangents need.
+
+    Args:
+        decoder: The network.
+        z: Its input.
+    """
     passed = Trace((), (z,), ())
     for layer in stages(flatten(decoder)):
         passed = passed.then(layer)
@@ -124,7 +133,7 @@ def trace(decoder: nn.Module, z: Float[Tensor, "batch ..."]) -> Trace:
 def _push(
     layers: Sequence[nn.Module], values: Sequence[Tensor], kept: Sequence[Sequence[Tensor]], tangents: Tensor
 ) -> Tensor:
-    if not is_fast():  # tangents keep their own precision (float32) even where the pass itself ran in bfloat16
+    if not _by_kernels(layers):  # tangents keep their precision (float32) even where the pass ran in bfloat16
         values = [value.to(tangents.dtype) for value in values]
     for layer, x, y, masks in zip(layers, values[:-1], values[1:], kept, strict=True):
         if isinstance(layer, Stage | Dense):
@@ -139,25 +148,35 @@ def _push(
     return tangents
 
 
-def _precision(tangents: Tensor) -> contextlib.AbstractContextManager[Any]:
+def _by_kernels(layers: Sequence[nn.Module]) -> bool:
+    """Whether a pass ran by kernels, at least in part."""
+    return any(isinstance(layer, Stage | Dense) for layer in layers)
+
+
+def _precision(layers: Sequence[nn.Module], tangents: Tensor) -> contextlib.AbstractContextManager[Any]:
     """Tangents are in float32; those that go through kernels in the precision of the pass."""
-    return contextlib.nullcontext() if is_fast() else torch.autocast(tangents.device.type, enabled=False)
+    device = tangents.device.type
+    return contextlib.nullcontext() if _by_kernels(layers) else torch.autocast(device, enabled=False)
 
 
 def push(passed: Trace, tangents: Float[Tensor, "columns batch latent"]) -> Float[Tensor, "columns batch ..."]:
-    """Directional derivatives of a traced pass, in the precision of the tangents.
+    """The directional derivatives of a pass, in the precision of the tangents.
+
+    Args:
+        passed: The pass.
+        tangents: Directions at its input.
 
     >>> layer = nn.Linear(2, 3)
     >>> columns = push(trace(layer, torch.ones(1, 2)), torch.eye(2)[:, None])
     >>> torch.allclose(columns[:, 0].T, layer.weight)
     True
     """
-    with _precision(tangents):
+    with _precision(passed.layers, tangents):
         return _push(passed.layers, passed.values, passed.kept, tangents)
 
 
 def tangent_bytes(passed: Trace) -> int:
-    """Bytes that the tangents of one column keep for a backward pass, about."""
+    """About how many bytes the tangents of one column keep for a backward pass."""
     return 2 * 4 * sum(value.numel() for value in (*passed.values, *(m for masks in passed.kept for m in masks)))
 
 
@@ -170,16 +189,17 @@ class _Push(nn.Module):
         self.counts = [len(masks) for masks in passed.kept]
 
     def forward(self, tangents: Tensor, *values: Tensor) -> Tensor:
-        own, rest = len(self.layers) + 1, iter(values[len(self.layers) + 1 :])
-        kept = [tuple(itertools.islice(rest, count)) for count in self.counts]
-        with _precision(tangents):
-            return self.function(_push(list(self.layers), values[:own], kept, tangents))
+        layers, count = list(self.layers), len(self.layers) + 1
+        rest = iter(values[count:])
+        kept = [tuple(itertools.islice(rest, masks)) for masks in self.counts]
+        with _precision(layers, tangents):
+            return self.function(_push(layers, values[:count], kept, tangents))
 
 
 class _Recomputed(torch.autograd.Function):
-    """A function of tensors that keeps its inputs alone, and runs again in the backward pass.
+    """A function of tensors of which only the inputs are kept; the backward pass computes it again.
 
-    `torch.utils.checkpoint` does the same, but not under vmap: it would run again outside of it.
+    `torch.utils.checkpoint` does the same, but not under vmap: it would compute it again outside of it.
     """
 
     generate_vmap_rule = True
@@ -198,31 +218,37 @@ class _Recomputed(torch.autograd.Function):
         tensors = ctx.saved_tensors
         places = [place for place, tensor in enumerate(tensors) if tensor.is_floating_point()]  # not bits of masks
 
-        def function(*some: Tensor) -> Tensor:
-            whole = list(tensors)
-            for place, tensor in zip(places, some, strict=True):
-                whole[place] = tensor
-            return ctx.function(*whole)
+        def function(*floats: Tensor) -> Tensor:
+            arguments = list(tensors)
+            for place, tensor in zip(places, floats, strict=True):
+                arguments[place] = tensor
+            return ctx.function(*arguments)
 
         pull = torch.func.vjp(function, *(tensors[place] for place in places))[1]
-        found = dict(zip(places, pull(*gradients), strict=True))
-        return None, *(found.get(place) for place in range(len(tensors)))
+        pulled = dict(zip(places, pull(*gradients), strict=True))
+        return None, *(pulled.get(place) for place in range(len(tensors)))
 
 
 def recomputed(passed: Trace, tangents: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-    """`function(push(passed, tangents))`, of which nothing is kept for the backward pass, which computes it again."""
+    """`function(push(passed, tangents))`, which the backward pass computes again instead of keeping anything.
+
+    Args:
+        passed: The pass.
+        tangents: Directions at its input.
+        function: A pure function of the pushed tangents.
+    """
     module = _Push(passed, function)
     values = (*passed.values, *(mask for masks in passed.kept for mask in masks))
     state = {k: v for k, v in (*module.named_parameters(), *module.named_buffers()) if v.is_floating_point()}
     names, count = list(state), len(values)
 
-    def run(tangents: Tensor, *rest: Tensor) -> Tensor:
+    def pushed(tangents: Tensor, *rest: Tensor) -> Tensor:
         state = dict(zip(names, rest[count:], strict=True))
         return torch.func.functional_call(module, state, (tangents, *rest[:count]))
 
-    return _Recomputed.apply(run, tangents, *values, *state.values())
+    return _Recomputed.apply(pushed, tangents, *values, *state.values())
 
 
 def is_known(decoder: nn.Module) -> bool:
-    """Whether every layer has a tangent rule, tested once for all."""
+    """Whether every layer has a tangent rule, so that its Jacobian needs no check of its own."""
     return all(rule(layer) is not None for layer in flatten(decoder))

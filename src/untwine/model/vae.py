@@ -27,13 +27,13 @@ class VAE(nn.Module):
         super().__init__()
         self.info = info
         self.posterior_kind = posterior
-        made = network.build(info, posterior.width(info.latents))
-        if not (isinstance(made, tuple) and len(made) == 2):
-            raise UntwineError(f"a network's builder returns an encoder and a decoder, not {made!r}")
-        self.encoder, self.decoder = made
+        modules = network.build(info, posterior.width(info.latents))
+        if not (isinstance(modules, tuple) and len(modules) == 2):
+            raise UntwineError(f"a network's builder returns an encoder and a decoder, not {modules!r}")
+        self.encoder, self.decoder = modules
         self.likelihood = likelihood.build(info)
         self.prior = prior.build(info)
-        self.adversaries = nn.ModuleDict()  # whatever plays against a penalty while the model trains
+        self.adversaries = nn.ModuleDict()  # models that play against a penalty in training
         refuse_state(self)
 
     def posterior(self, x: Float[Tensor, "batch ..."]) -> Q:
@@ -49,7 +49,12 @@ class VAE(nn.Module):
         return self.likelihood.mean(applied(self.decoder, z))
 
     def jacobian(self, z: Float[Tensor, "batch latent"], estimator: str = "exact") -> Float[Tensor, "batch latent ..."]:
-        """The Jacobian of `decode`: `[batch, latent, *pixels]`."""
+        """The Jacobian of `decode`: `[batch, latent, *pixels]`.
+
+        Args:
+            z: Where to take it.
+            estimator: "exact", or "finite" for one-sided differences.
+        """
         return jacobian(nn.Sequential(self.decoder, self.likelihood.mean), z, estimator)
 
     def forward(self, x: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch ..."]:
@@ -58,7 +63,7 @@ class VAE(nn.Module):
 
 
 def refuse_state(model: nn.Module) -> None:
-    """Refuse layers whose output depends on more than their input and weights."""
+    """Refuse layers whose output depends on anything but their input and weights."""
     for module in model.modules():
         if isinstance(module, nn.modules.batchnorm._NormBase) and module.track_running_stats:
             raise UntwineError(
@@ -74,7 +79,7 @@ def refuse_state(model: nn.Module) -> None:
 
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """A user's layers may draw while they are made: from a generator that the seed alone decides."""
+    """A context in which torch's generator depends on the seed alone, since a user's layers may draw when built."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         yield
@@ -84,6 +89,14 @@ def create(
     info: Info, network: Network, likelihood: Likelihood, posterior: Posterior, prior: Prior, seed: int = 0
 ) -> VAE:
     """A VAE with the initial parameters of a seed.
+
+    Args:
+        info: The number of latents and the shape of an example.
+        network: What builds its encoder and decoder.
+        likelihood: Its likelihood p(x | z).
+        posterior: Its family of posteriors q(z | x).
+        prior: Its prior p(z).
+        seed: The seed of its parameters.
 
     >>> from untwine.model import likelihoods, networks, posteriors, priors
     >>> info = Info(latents=2, shape=(3,))

@@ -9,27 +9,33 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from untwine.errors import UntwineError
+from untwine.arguments import Count, PositiveNumber
 from untwine.kernels.layers import Linear
 from untwine.model.info import Info
-from untwine.objective.core import Penalty
-from untwine.objective.schedules import Number, Schedule
-from untwine.objective.terms import Adversary, Needs, Pass, Term, held
-from untwine.parts import Each, bounded, part
+from untwine.objective.aggregate import Divergence
+from untwine.objective.core import penalty
+from untwine.objective.terms import Adversary, Needs, Pass, held
+from untwine.parts import part
 
 
 @part
-class AdversarialTotalCorrelation(Term):
-    """E over z of log D(z) / (1 - D(z)), where D tells q(z) from the product of its marginals.
+class AdversarialTotalCorrelation(Divergence):
+    """FactorVAE's total correlation: E over z of log D(z) / (1 - D(z)), where D tells q(z) from its marginals.
 
-    The total correlation is KL(q(z) || prod_j q(z_j)), and the log-odds of the best D are the log-ratio of
-    the two densities (Kim & Mnih 2018, Eq. 3). D has two logits, as in the paper, though their difference is
-    all that counts: with one, Adam's steps would be those of another parametrisation.
+    The total correlation is KL(q(z) || prod_j q(z_j)), and the log-odds of the best discriminator D are the log-ratio
+    of the two densities (Kim & Mnih 2018, Eq. 3). D has two logits, as in the paper, though their difference is
+    all that counts: with one, Adam's steps would be those of another parametrisation. D trains along with the model,
+    by Adam with betas 0.5 and 0.9 (Algorithm 1 and Appendix A). It sees the batch and, permuted, a second one.
+
+    Args:
+        hidden: The width of D's hidden layers, which are leaky ReLUs.
+        layers: The number of hidden layers.
+        lr: The learning rate of D.
     """
 
-    hidden: int = 1000
-    layers: int = 6
-    lr: float | Each | Schedule = 1e-4
+    hidden: Count = 1000
+    layers: Count = 6
+    lr: PositiveNumber = 1e-4
 
     def needs(self, info: Info) -> Needs:
         adversary = Adversary(self._build, {"name": "adam", "beta1": 0.5, "beta2": 0.9}, self.lr)
@@ -57,7 +63,7 @@ class AdversarialTotalCorrelation(Term):
 
 
 def _log_odds(discriminator: Callable[[Tensor], Tensor], z: Float[Tensor, "n latent"]) -> Float[Tensor, " n"]:
-    """log of the probability of `joint` over that of `permuted`."""
+    """The logarithm of the odds that z is a sample of q(z) rather than of its marginals."""
     logits = discriminator(z).to(z.dtype)
     return logits[:, 0] - logits[:, 1]
 
@@ -70,17 +76,6 @@ def permute(z: Float[Tensor, "n latent"], uniforms: Float[Tensor, "rows latent"]
     return z.gather(0, uniforms[: len(z)].argsort(0))
 
 
-def adversarial_total_correlation(hidden: int = 1000, layers: int = 6, lr: Number = 1e-4) -> Penalty:
-    """FactorVAE's total correlation: `layers` hidden layers of `hidden` leaky ReLUs tell q(z) from its marginals.
-
-    The discriminator trains along with the model, by Adam with betas 0.5 and 0.9 and a learning rate `lr` of
-    its own (Kim & Mnih 2018, Algorithm 1 and Appendix A). It sees the batch and, permuted, a second one.
-    """
-    for name, value in (("hidden", hidden), ("layers", layers)):
-        if not (isinstance(value, int) and value >= 1):
-            raise UntwineError(f"{name} must be a whole number, 1 or more, not {value!r}")
-    rate = lr if isinstance(lr, Schedule) else bounded(lr, "the discriminator's learning rate")
-    return Penalty(AdversarialTotalCorrelation(hidden, layers, rate))
-
+adversarial_total_correlation = penalty(AdversarialTotalCorrelation)
 
 __all__ = ["adversarial_total_correlation"]

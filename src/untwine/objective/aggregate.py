@@ -7,18 +7,27 @@ errs; the docstrings say so.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from untwine.arguments import Positive
 from untwine.errors import UntwineError
 from untwine.model.info import Info
-from untwine.objective.core import Penalty
+from untwine.objective.core import Penalty, penalty
 from untwine.objective.terms import Needs, Pass, Term
-from untwine.parts import number, part
+from untwine.parts import part
+
+
+class Divergence(Term):
+    """A term on the aggregate posterior: how far q(z) is from the prior, or from what else it should be.
+
+    Any penalty can be named where a method takes a divergence; help texts and tables list these.
+    """
+
 
 # --- densities --------------------------------------------------------------------------------------
 
@@ -59,10 +68,18 @@ def _log_weights(passed: Pass, estimator: str) -> Float[Tensor, "#batch #batch"]
 
 
 @part
-class TotalCorrelation(Term):
-    """KL(q(z) || prod_k q(z_k)) at the samples z (Chen et al. 2018, Eq. 2)."""
+class TotalCorrelation(Divergence):
+    """The total correlation of the aggregate posterior, KL(q(z) || prod_k q(z_k)) (Chen et al. 2018, Eq. 2).
 
-    estimator: str = "weighted"
+    It is estimated at the samples z. `estimator="weighted"` (their section 3) weighs every q(z_i | x_j) by
+    1 / (N M), for N examples and batches of M. It exceeds the truth by about (d - 1) log N for d latents, also where
+    the batch is all of the data: a constant, which has no gradient but shows in the log. `"stratified"` (their
+    Appendix C) has weights whose estimates of the densities are unbiased; the logarithms of the joint density and of
+    the marginals then both err downwards (Jensen), so the sign of the difference's error is open. It vanishes as
+    batches grow.
+    """
+
+    estimator: Literal["weighted", "stratified"] = "weighted"
 
     def needs(self, info: Info) -> Needs:
         return Needs(examples=2 if self.estimator == "stratified" else 1)
@@ -74,25 +91,17 @@ class TotalCorrelation(Term):
         return (joint - marginals.sum(1)).mean()
 
 
-def total_correlation(estimator: str = "weighted") -> Penalty:
-    """The total correlation of the aggregate posterior, by minibatch-weighted or -stratified sampling.
-
-    `"weighted"` (Chen et al. 2018, section 3) weighs every q(z_i | x_j) by 1 / (N M), for N examples and batches
-    of M. It exceeds the truth by about (d - 1) log N for d latents, also where the batch is all of the data:
-    a constant, which has no gradient but shows in the log. `"stratified"` (their Appendix C) has weights whose
-    estimates of the densities are unbiased; the logarithms of the joint density and of the marginals then
-    both err downwards (Jensen), so the sign of the difference's error is open. It vanishes as batches grow.
-    """
-    if estimator not in ("weighted", "stratified"):
-        raise UntwineError(f"the estimator is 'weighted' or 'stratified', not {estimator!r}")
-    return Penalty(TotalCorrelation(estimator))
-
-
 @part
-class KLAggregatePrior(Term):
-    """KL(q(z) || p(z)) at the samples z."""
+class KLAggregatePrior(Divergence):
+    """KL(q(z) || p(z)) at the samples z: the divergence of mathieu2019, Eq. 7, that Kumar et al. 2018 have in mind.
 
-    estimator: str = "mixture"
+    `estimator="mixture"` takes q(z) to be the batch's mixture of posteriors, q_B(z) = (1/B) sum_j q(z|x_j). It errs
+    upwards, since the KL is convex and q(z) the mean of q_B: by E KL(q_B || q), which is large (up to
+    log(N/B) for N examples) where posteriors hardly overlap. `"stratified"` (see `total_correlation`) has an
+    unbiased q(z), whose logarithm errs downwards (Jensen), and the KL with it. So the truth is between them.
+    """
+
+    estimator: Literal["mixture", "stratified"] = "mixture"
 
     def needs(self, info: Info) -> Needs:
         return Needs(examples=2 if self.estimator == "stratified" else 1)
@@ -103,21 +112,8 @@ class KLAggregatePrior(Term):
         return (aggregate - passed.prior.log_prob(passed.z)).mean()
 
 
-def kl_aggregate_prior(estimator: str = "mixture") -> Penalty:
-    """KL(q(z) || p(z)): the divergence of mathieu2019, Eq. 7, that Kumar et al. 2018 have in mind.
-
-    `"mixture"` takes q(z) to be the batch's mixture of posteriors, q_B(z) = (1/B) sum_j q(z|x_j). It errs
-    upwards, since the KL is convex and q(z) the mean of q_B: by E KL(q_B || q), which is large (up to
-    log(N/B) for N examples) where posteriors hardly overlap. `"stratified"` (see `total_correlation`) has an
-    unbiased q(z), whose logarithm errs downwards (Jensen), and the KL with it. So the truth is between them.
-    """
-    if estimator not in ("mixture", "stratified"):
-        raise UntwineError(f"the estimator is 'mixture' or 'stratified', not {estimator!r}")
-    return Penalty(KLAggregatePrior(estimator))
-
-
 @part
-class KLPriorAggregate(Term):
+class KLPriorAggregate(Divergence):
     """KL(p(z) || q(z)) at samples of the prior, with q(z) the batch's mixture (1/B) sum_j q(z|x_j).
 
     mathieu2019, Eq. 7 with the divergence of section 6.2. It errs upwards: the batch's mixture is q(z) on
@@ -139,9 +135,6 @@ def _prior_sample(passed: Pass) -> Float[Tensor, "n latent"]:
     return passed.prior_sample
 
 
-kl_prior_aggregate = Penalty(KLPriorAggregate())
-
-
 # --- samples alone ----------------------------------------------------------------------------------
 
 # A kernel k(d) of the squared distance d and a constant c, and its slope dk/dd. All are 1 at 0. In place
@@ -153,7 +146,7 @@ _KERNELS: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], Callable[[Tensor, 
 
 
 def _around(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """Both around the mean of one: distances are the same, and squares do not swallow them far from the origin."""
+    """Both less the mean of the first: distances stay, and do not drown in squares far from the origin."""
     centre = a.mean(0)
     return a - centre, b - centre
 
@@ -171,7 +164,7 @@ def _slopes(slope: Callable[[Tensor, Tensor], Tensor], distances: Tensor, consta
 
 
 class _KernelSum(torch.autograd.Function):
-    """Sum over all pairs (a_i, b_j) and all constants of a kernel; of each latent alone where so asked.
+    """Sum of a kernel over all pairs (a_i, b_j) and all constants; for each latent alone if `per_dimension`.
 
     Autograd would keep several matrices of pairs for each scale. This keeps a and b, and computes the
     slopes again in the backward pass.
@@ -207,16 +200,28 @@ class _KernelSum(torch.autograd.Function):
 
 
 @part
-class MMD(Term):
-    """Squared maximum mean discrepancy between q(z) and p(z), summed over scales (Tolstikhin et al. 2018).
+class MMD(Divergence):
+    """The squared maximum mean discrepancy between the samples z and as many of the prior (Tolstikhin et al. 2018).
 
-    An unbiased U-statistic: mean k(z_i, z_j) over i != j, plus the same of prior samples, minus twice the
-    mean of k between the two. It may be negative, and is a number without a unit rather than nats.
+    An unbiased U-statistic, summed over scales: mean k(z_i, z_j) over i != j, plus the same of prior samples, minus
+    twice the mean of k between the two. It may be negative, and is a number without a unit rather than nats.
+
+    Args:
+        kernel: imq, C / (C + d^2), or rbf, exp(-d^2 / C), for the distance d.
+        scales: s, in C = 2 D s for D latents: 2 D is the mean squared distance of two standard normals.
+        per_dimension: Whether to compare each latent's distribution alone (D = 1) and sum over latents (mathieu2019,
+            section 6.3): blind to dependence between latents.
     """
 
-    kernel: str = "imq"
-    scales: tuple[float, ...] = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+    kernel: Literal["imq", "rbf"] = "imq"
+    scales: tuple[Positive, ...] | Positive = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
     per_dimension: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.scales, float):
+            object.__setattr__(self, "scales", (self.scales,))
+        if not isinstance(self.scales, tuple) or not self.scales:
+            raise UntwineError(f"scales of penalty 'mmd' must be positive numbers, not {self.scales!r}")
 
     def needs(self, info: Info) -> Needs:
         return Needs(prior=True, examples=2)
@@ -225,6 +230,7 @@ class MMD(Term):
         z, p = passed.z, _prior_sample(passed).to(passed.z)
         if min(len(z), len(p)) < 2:
             raise UntwineError("mmd needs a batch of 2 examples or more")
+        assert isinstance(self.scales, tuple)
         dims, kernels = (1, z.shape[1] * len(self.scales)) if self.per_dimension else (z.shape[1], len(self.scales))
         constants = torch.stack([2.0 * dims * scale + z.new_zeros(()) for scale in self.scales])
 
@@ -238,22 +244,9 @@ class MMD(Term):
             return within(z) + within(p) - 2 * between(z, p) / (len(z) * len(p))
 
 
-def mmd(
-    kernel: str = "imq", scales: Sequence[float] | float = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0), per_dimension: bool = False
-) -> Penalty:
-    """The squared maximum mean discrepancy between the samples z and as many of the prior.
-
-    Kernels of the distance d are `"imq"`, C / (C + d^2), and `"rbf"`, exp(-d^2 / C), with C = 2 D s for D
-    latents and each scale s: 2 D is the mean squared distance of two standard normals. `per_dimension=True`
-    compares each latent's distribution alone (D = 1) and sums over latents (mathieu2019, section 6.3): it is
-    blind to dependence between latents.
-    """
-    if kernel not in _KERNELS:
-        raise UntwineError(f"the kernel is 'imq' or 'rbf', not {kernel!r}")
-    made = [number(scale) for scale in (scales if isinstance(scales, Sequence) else [scales])]
-    if not made or not all(isinstance(scale, float) and scale > 0 for scale in made):
-        raise UntwineError(f"the scales of a kernel are positive numbers, not {scales!r}")
-    return Penalty(MMD(kernel, tuple(made), per_dimension))  # type: ignore[arg-type]
-
+total_correlation = penalty(TotalCorrelation)
+kl_aggregate_prior = penalty(KLAggregatePrior)
+kl_prior_aggregate = Penalty(KLPriorAggregate())
+mmd = penalty(MMD)
 
 __all__ = ["kl_aggregate_prior", "kl_prior_aggregate", "mmd", "total_correlation"]

@@ -1,4 +1,4 @@
-"""Penalties on each posterior's divergence from the prior: the KL, the entropy, and a target for either."""
+"""Penalties on each posterior: its KL from the prior, its entropy, and a target for either."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from untwine.arguments import NonNegative, NonNegativeNumber, Whole
 from untwine.errors import UntwineError
 from untwine.model.info import Info
 from untwine.model.posteriors import PointQ
 from untwine.objective.core import Penalty
 from untwine.objective.schedules import Number, Schedule, ramp, schedule
 from untwine.objective.terms import Needs, Pass, Term
-from untwine.parts import bounded, part
+from untwine.parts import part
 
 
 @part
@@ -43,7 +44,7 @@ class DeltaKL(Term):
     covariance the diagonal counts. A quantity to watch: `metrics.delta_kl` is the same on arrays.
     """
 
-    threshold: float = 0.5
+    threshold: NonNegative = 0.5
 
     def value(self, passed: Pass) -> Float[Tensor, ""]:
         if isinstance(passed.q, PointQ):
@@ -57,15 +58,19 @@ class DeltaKL(Term):
         return torch.where(kl > 0, (kl - approximate).abs() / torch.where(kl > 0, kl, 1.0), 0.0)
 
 
-@part
+@part(named=False)
 class Distance(Term):
-    """|value - target|, where the value is another penalty's, its weight included."""
+    """|value - target|, where the value is that of another penalty, its weight included."""
 
     penalty: Penalty
     target: Schedule
 
+    def __post_init__(self) -> None:
+        if self.penalty.watched:
+            raise UntwineError("a penalty that is only watched has no distance: watch the distance instead")
+
     def needs(self, info: Info) -> Needs:
-        return self.penalty.term.needs(info)  # by the same names: one penalty needs no others to tell it from
+        return self.penalty.term.needs(info)  # by the same names: there is no other penalty to tell it from
 
     def value(self, passed: Pass) -> Float[Tensor, ""]:
         # Inside a pass weights and targets are numbers or tensors: the trainer evaluated the schedules.
@@ -80,27 +85,31 @@ entropy = Penalty(Entropy())
 delta_kl = Penalty(DeltaKL())
 
 
+@Penalty.registry.bound
 def distance(penalty: Penalty, target: Number) -> Penalty:
-    """How far another penalty's batch mean is from a target: a number, a schedule, or one for each member.
+    """How far the batch mean of another penalty is from a target.
+
+    Args:
+        penalty: The other penalty.
+        target: A number, a schedule, or a number for each member.
 
     >>> distance(kl, 5.0).term.target
     Constant(value=5.0)
     """
-    if not isinstance(penalty, Penalty):
-        raise UntwineError(f"a distance is that of a penalty such as penalties.kl, not of {penalty!r}")
-    if penalty.watched:
-        raise UntwineError("a penalty that is only watched has no distance: watch the distance instead")
     return Penalty(Distance(penalty, schedule(target)))
 
 
-def capacity(maximum: Number = 25.0, steps: int = 100_000) -> Penalty:
+@Penalty.registry.bound
+def capacity(maximum: NonNegativeNumber = 25.0, steps: Whole = 100_000) -> Penalty:
     """|KL - C| with a capacity C that rises from 0 to `maximum` nats over `steps` (Burgess et al. 2018).
+
+    Args:
+        maximum: Where C ends, in nats.
+        steps: How many steps C takes to rise.
 
     >>> capacity(25.0, 100).term.target([0, 50, 200])
     array([ 0. , 12.5, 25. ])
     """
-    if not isinstance(maximum, Schedule):
-        maximum = bounded(maximum, "a capacity", lambda nats: nats >= 0, "0 or more")
     return distance(kl, ramp(maximum, steps))
 
 

@@ -1,4 +1,4 @@
-"""An objective on a batch: one pass of the model, and every term of the loss by its name."""
+"""Evaluates an objective on a batch: one pass of the model, and every term of the loss by name."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from untwine.errors import UntwineError
 from untwine.model.passes import parted, trace
 from untwine.model.posteriors import precise
 from untwine.model.vae import VAE
-from untwine.objective.core import Penalty, is_leaf
+from untwine.objective.core import Penalty, gather, is_leaf
 from untwine.objective.schedules import schedule
-from untwine.objective.terms import Pairing, Pass
+from untwine.objective.terms import Needs, Pairing, Pass
 from untwine.parts import leaves, rebuild
 
 
@@ -29,25 +29,40 @@ def evaluate(
     watch: bool = False,
     pairing: Pairing | None = None,
     second: Float[Tensor, "batch2 ..."] | None = None,
+    needs: Needs | None = None,
+    compiled: bool = False,
 ) -> dict[str, Tensor]:
     """Every term of an objective on a batch, by name; `loss` is the weighted sum that is minimised.
 
-    The weights in `penalties` are numbers or scalar tensors here (see `at_step`). `noise["posterior"]`
-    holds standard normals `[batch, latent]`; other entries are what the penalties asked for. With a pairing
-    both batches are examples followed by their partners. What an adversary minimises is `NAME_adversary`; the
-    gradients of it and of `loss` have nothing in common.
+    What an adversary minimises is `NAME_adversary`; the gradients of it and of `loss` have nothing in common.
+
+    Args:
+        vae: The model.
+        penalties: The penalties by name, with numbers or scalar tensors as their weights (see `at_step`).
+        x: A batch of examples; with a pairing, examples and then their partners.
+        noise: Standard normals `[batch, latent]` as `posterior`, and what else the penalties need.
+        data_size: The number of training examples.
+        watch: Whether penalties that are only watched are computed too.
+        pairing: How posteriors of paired examples are merged.
+        second: Another, independent batch, for penalties that need one.
+        needs: What the penalties need, where that is known already.
+        compiled: Whether this becomes part of a compiled step, which computes equal passes once.
     """
     q = vae.posterior(x)
     if pairing is not None:
         q = pairing.merge(q)
     z = q.sample(noise["posterior"])
-    holds = any(penalty.term.holds() for penalty in penalties.values() if not penalty.watched)
-    decoded, fixed = parted(vae.decoder, z) if holds else (trace(vae.decoder, z), None)
-    other = None
+    share = (gather(penalties, vae.info) if needs is None else needs).fixed
+    # Without a compiler, a pass of its own through a share of the examples costs less than parting the pass of all.
+    if share == 1 or (share and compiled):
+        decoded, fixed = parted(vae.decoder, z)
+    else:
+        decoded, fixed = trace(vae.decoder, z), None
+    second_z = None
     if second is not None:
         with torch.no_grad():
-            others = vae.posterior(second) if pairing is None else pairing.merge(vae.posterior(second))
-            other = others.sample(noise["second"])
+            second_q = vae.posterior(second) if pairing is None else pairing.merge(vae.posterior(second))
+            second_z = second_q.sample(noise["second"])
     passed = Pass(
         x=x,
         q=q,
@@ -60,36 +75,36 @@ def evaluate(
         data_size=data_size,
         adversaries=dict(vae.adversaries.items()),
         prior_sample=vae.prior.sample(noise["prior"]) if "prior" in noise else None,
-        second=other,
+        second=second_z,
     )
     terms = {"reconstruction": vae.likelihood.loss(precise(decoded.output), x).mean()}
     loss, against = terms["reconstruction"], {}
     for name, penalty in penalties.items():
-        here = passed.only(name)
+        its_pass = passed.only(name)
         if not penalty.watched:
-            terms[name] = _scalar(name, penalty.term.value(here))
+            terms[name] = _scalar(name, penalty.term.value(its_pass))
             loss = loss + penalty.weight * terms[name]
-            rival = penalty.term.adversary_loss(here)
+            rival = penalty.term.adversary_loss(its_pass)
             if rival is not None:
                 against[f"{name}_adversary"] = rival
-            elif here.adversaries:
+            elif its_pass.adversaries:
                 raise UntwineError(f"penalty {name!r} has an adversary but no adversary_loss")
         elif watch:
             with torch.no_grad():  # so that there is nothing to hold fixed
-                terms[name] = _scalar(name, penalty.term.value(replace(here, fixed=passed.trace)))
+                terms[name] = _scalar(name, penalty.term.value(replace(its_pass, fixed=passed.trace)))
     return {"loss": loss, **terms, **against}
 
 
 def _scalar(name: str, value: Any) -> Tensor:
     if not isinstance(value, Tensor) or value.ndim:
-        what = f"one of shape {list(value.shape)}" if isinstance(value, Tensor) else repr(value)
+        actual = f"one of shape {list(value.shape)}" if isinstance(value, Tensor) else repr(value)
         raise UntwineError(
-            f"the value of penalty {name!r} must be a scalar tensor, the mean over the batch, not {what}"
+            f"the value of penalty {name!r} must be a scalar tensor, the mean over the batch, not {actual}"
         )
     return value
 
 
 def at_step(penalties: Mapping[str, Penalty], step: int) -> dict[str, Penalty]:
-    """Penalties with every schedule evaluated at one step, ready for `evaluate`."""
+    """Penalties with every schedule evaluated at a step, as `evaluate` takes them."""
     values = [float(schedule(leaf)(step)) for leaf in leaves(penalties, is_leaf)]
     return rebuild(penalties, is_leaf, iter(values))

@@ -1,71 +1,81 @@
-"""Penalties on the decoder's Jacobian, and the parts of the reconstruction loss that it explains."""
+"""Penalties on the decoder's Jacobian, and the terms of the reconstruction loss that it explains."""
 
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Annotated, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from untwine.arguments import Count, PerMember, Positive
 from untwine.errors import UntwineError
-from untwine.kernels.dispatch import is_fast
 from untwine.model.info import Info
 from untwine.model.jacobian import choose, chosen_tangents, finite_differences, power_sum, unit_tangents
 from untwine.model.passes import push
-from untwine.objective.core import Penalty
+from untwine.objective.core import Penalty, penalty
 from untwine.objective.terms import Needs, Pass, Term
-from untwine.parts import Each, number, part
+from untwine.parts import part
+from untwine.quantities import Bound
 
 
-@part
+@part(named=False)  # `jacobian` makes it, of a share of the images
 class Jacobian(Term):
     """Sum over latents and pixels of |dg/dz|^p at the sampled z, mean over the batch (rhodes2021, Eq. 3)."""
 
-    p: int = 1
-    estimator: str = "exact"
-    columns: int | None = None
-    through: str = "decoder"
-    eps: float = 1e-3
-    images: tuple[int, int] = (1, 1)  # a fraction as whole numbers: floats may differ by member, and this may not
+    p: Literal[1, 2] = 1
+    estimator: Literal["exact", "finite"] = "exact"
+    columns: Count | None = None
+    through: Literal["decoder", "both"] = "decoder"
+    eps: Positive = 1e-3
+    images: tuple[Count, Count] = (1, 1)  # a fraction, as integers, since floats may differ by member
+
+    def __post_init__(self) -> None:
+        if self.images[0] > self.images[1]:
+            raise UntwineError(f"images of penalty 'jacobian' must be a fraction of at most 1, not {self.images}")
 
     def needs(self, info: Info) -> Needs:
+        fixed = Fraction(*self.images) if self.through == "decoder" and self.estimator == "exact" else False
         if self.columns is None:
-            return Needs(jacobian=True)
+            return Needs(jacobian=True, fixed=fixed)
         if self.columns > info.latents:
             raise UntwineError(f"{self.columns} columns were asked for, but there are {info.latents} latents")
-        return Needs({"columns": ("uniform", (info.latents,))}, jacobian=True)
-
-    def holds(self) -> bool:
-        # A pass of its own through a share of the images costs less, but where passes that are the same are made once.
-        return self.through == "decoder" and self.estimator == "exact" and (self.images == (1, 1) or is_fast())
+        return Needs({"columns": ("uniform", (info.latents,))}, jacobian=True, fixed=fixed)
 
     def value(self, passed: Pass) -> Float[Tensor, ""]:
         places = _spread(len(passed.x), *self.images)
-        some = (lambda found: found) if places is None else (lambda found: found[places])
-        z = some(passed.z)
+        chosen = (lambda values: values) if places is None else (lambda values: values[places])
+        z = chosen(passed.z)
         scale = 1.0 / len(z)
         if self.through == "decoder":  # the reference detaches z: the gradient reaches the decoder alone
             z = z.detach()
         if self.columns is None:
             tangents = unit_tangents(z)
         else:
-            tangents = chosen_tangents(z, choose(some(passed.noise["columns"]), self.columns))
+            tangents = chosen_tangents(z, choose(chosen(passed.noise["columns"]), self.columns))
             scale = scale * z.shape[-1] / self.columns
         if self.estimator == "finite":
             with torch.autocast(z.device.type, enabled=False):  # differences of bfloat16 numbers would be noise
                 columns = finite_differences(lambda z: passed.decode(z).output, z, tangents, self.eps)
             return scale * (columns.abs() if self.p == 1 else columns.square()).sum()
-        there = passed.trace if self.through == "both" else passed.fixed
-        traced = passed.decode(z) if there is None else there if places is None else there.at(places)
+        if self.through == "decoder":
+            traced = passed.fixed_at(places)
+        else:
+            traced = passed.trace if places is None else passed.trace.at(places)
         return scale * power_sum(traced, tangents, self.p)
 
 
 def _spread(count: int, share: int, of: int) -> slice | None:
-    """Places of a share of `count` images, rounded up: evenly spaced, around the middle; None if it is all of them.
+    """The places of a share of the images of a batch, evenly spaced around the middle; None means all of them.
 
-    Batches are drawn at random, so any fixed places give an unbiased estimate; around the middle, the halves of a
-    batch of pairs have equally many, or one more.
+    Batches are drawn at random, so any fixed places give an unbiased estimate. Around the middle the two halves of a
+    batch of pairs have equally many places, or one more.
+
+    Args:
+        count: The number of images.
+        share: The numerator of the share, which is rounded up to a number of images.
+        of: Its denominator.
 
     >>> list(range(8))[_spread(8, 1, 4)], list(range(8))[_spread(8, 1, 2)], list(range(8))[_spread(8, 2, 3)]
     ([1, 5], [0, 2, 4, 6], [1, 2, 3, 4, 5, 6])
@@ -78,40 +88,38 @@ def _spread(count: int, share: int, of: int) -> slice | None:
     return slice(first, first + stride * (chosen - 1) + 1, stride)
 
 
+_SHARE = Bound("a share of the batch, more than 0 and at most 1", lambda share: 0 < share <= 1)
+
+
+@Penalty.registry.bound
 def jacobian(
-    p: int = 1,
-    estimator: str = "exact",
-    columns: int | None = None,
-    through: str = "decoder",
-    eps: float = 1e-3,
-    images: float | None = None,
+    p: Literal[1, 2] = 1,
+    estimator: Literal["exact", "finite"] = "exact",
+    columns: Count | None = None,
+    through: Literal["decoder", "both"] = "decoder",
+    eps: Positive = 1e-3,
+    images: Annotated[float, _SHARE] | None = None,
 ) -> Penalty:
     """The L1 norm (p=1) or squared L2 norm (p=2) of the decoder's Jacobian.
 
-    `estimator` is `"exact"` or `"finite"` (the paper's one-sided differences with `eps`). `columns=k`
-    takes k of the d columns of each image, without replacement, times d / k: unbiased, and much cheaper.
-    `images=0.25` takes the mean over a quarter of the batch (at least one image, at evenly spaced places)
-    instead of all of it: as batches are drawn at random, that is unbiased too.
     Exact columns are processed in chunks, so that memory is bounded (a kernel that does the last layers and the norm
     at once keeps little, and takes them all); finite differences go as one batch.
-    `through="decoder"` holds z fixed, as the authors' code does; `"both"` differentiates as Eq. 3 says.
+
+    Args:
+        p: Which norm.
+        estimator: exact, or finite: the paper's one-sided differences.
+        columns: How many of the d columns of each image to sample, without replacement; the sum is multiplied by d
+            over their number, so that it is unbiased, and much cheaper. None takes every column.
+        through: decoder holds z fixed, as the authors' code does; both differentiates as Eq. 3 says.
+        eps: The step of finite differences.
+        images: The share of the batch whose mean is taken, at least one image, at evenly spaced places: unbiased too,
+            since batches are drawn at random. None takes every image.
     """
-    if p not in (1, 2):
-        raise UntwineError(f"p is 1 or 2, not {p}")
-    if estimator not in ("exact", "finite"):
-        raise UntwineError(f"the estimator is 'exact' or 'finite', not {estimator!r}; sample with columns=k")
-    if through not in ("both", "decoder"):
-        raise UntwineError(f"through is 'both' or 'decoder', not {through!r}")
-    if columns is not None and not (isinstance(columns, int) and columns >= 1):
-        raise UntwineError(f"columns must be a whole number, 1 or more, not {columns!r}")
-    if images is None:
-        images = 1.0
-    if isinstance(images, bool) or not isinstance(images, int | float) or not 0 < images <= 1:
-        raise UntwineError(f"images is a share of the batch, more than 0 and at most 1, not {images!r}")
+    images = 1.0 if images is None else images
     share = Fraction(images).limit_denominator(1000)  # 0.1 is a tenth, not the float next to it
     if share == 0:
         raise UntwineError(f"images is a share of the batch, a thousandth or more, not {images!r}")
-    return Penalty(Jacobian(p, estimator, columns, through, float(eps), share.as_integer_ratio()))
+    return Penalty(Jacobian(p, estimator, columns, through, eps, share.as_integer_ratio()))
 
 
 @part
@@ -169,7 +177,7 @@ class Orthogonality(Term):
     the shorter a column, the steeper its gradient. A column of (nearly) zeros counts as orthogonal to all.
     """
 
-    eps: float = 1e-6
+    eps: Positive = 1e-6
 
     def needs(self, info: Info) -> Needs:
         return Needs(jacobian=True)
@@ -186,18 +194,11 @@ class Orthogonality(Term):
         return -0.5 * torch.linalg.slogdet(one + cosines * (1 - one) / (1 + self.eps)).logabsdet.mean()
 
 
-def orthogonality(eps: float = 1e-6) -> Penalty:
-    """How far the columns of the decoder's Jacobian are from orthogonal, whatever their lengths: 0 if they are."""
-    if not eps > 0:
-        raise UntwineError(f"eps must be positive, not {eps}")
-    return Penalty(Orthogonality(float(eps)))
-
-
 @part
 class Flatness(Term):
     """|J^T J - c I|_F^2 at the sampled z, mean over the batch (Chen et al. 2020; rhodes2021, section 3)."""
 
-    c: float | Each = 1.0
+    c: PerMember = 1.0
 
     def needs(self, info: Info) -> Needs:
         return Needs(jacobian=True)
@@ -208,11 +209,8 @@ class Flatness(Term):
         return (gram - self.c * one).square().sum((1, 2)).mean()  # type: ignore[operator]
 
 
-def flatness(c: float | Each | list | tuple = 1.0) -> Penalty:
-    """How far the decoder is from preserving distances, times sqrt(c): a latent space without curvature."""
-    return Penalty(Flatness(number(c)))
-
-
+orthogonality = penalty(Orthogonality)
+flatness = penalty(Flatness)
 deterministic_reconstruction = Penalty(DeterministicReconstruction())
 stochastic_reconstruction = Penalty(StochasticReconstruction())
 linearised_reconstruction = Penalty(LinearisedReconstruction())

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from untwine.errors import UntwineError
-from untwine.objective.core import Penalty
+from untwine.objective.aggregate import Divergence
+from untwine.objective.core import Penalty, penalty
 from untwine.objective.schedules import Number
-from untwine.objective.terms import Pass, Term
+from untwine.objective.terms import Pass
 from untwine.parts import part
 
 
 @part
-class Covariance(Term):
+class Covariance(Divergence):
     """Squared distance of a covariance C from the identity, off its diagonal or on it.
 
-    `of="mean"`: C = Cov[mu(x)], that of the posterior means over the batch (Kumar et al. 2018, Eq. 6);
-    `"aggregate"`: C = Cov[mu(x)] + E[posterior covariance], that of z ~ q(z) (Eq. 7, law of total covariance).
-    `entries="off_diagonal"`: sum of C_ij^2 over i != j, both triangles; `"diagonal"`: sum of (C_ii - 1)^2.
+    Args:
+        of: mean, C = Cov[mu(x)], that of the posterior means over the batch (Kumar et al. 2018, Eq. 6); or
+            aggregate, C = Cov[mu(x)] + E[posterior covariance], that of z ~ q(z) (Eq. 7, law of total covariance).
+        entries: off_diagonal, the sum of C_ij^2 over i != j, both triangles; or diagonal, the sum of (C_ii - 1)^2.
 
     The batch's covariance divides by its size n, as in the reference (not by n - 1): so the aggregate one is
     exactly the covariance of the batch's mixture of posteriors.
     """
 
-    of: str = "mean"
-    entries: str = "off_diagonal"
+    of: Literal["mean", "aggregate"] = "mean"
+    entries: Literal["off_diagonal", "diagonal"] = "off_diagonal"
 
     def value(self, passed: Pass) -> Float[Tensor, ""]:
         q = passed.q
@@ -43,28 +46,30 @@ class Covariance(Term):
         return (covariance * others).square().sum()
 
 
-def covariance(of: str = "mean", entries: str = "off_diagonal") -> Penalty:
-    """Sum of squares of the off-diagonal covariances, or of the variances' distances from 1.
-
-    `of` is `"mean"` (of the posterior means) or `"aggregate"` (of the samples); see `Covariance`.
-    """
-    if of not in ("mean", "aggregate"):
-        raise UntwineError(f"the covariance is that of the 'mean' or the 'aggregate', not {of!r}")
-    if entries not in ("off_diagonal", "diagonal"):
-        raise UntwineError(f"the entries are 'off_diagonal' or 'diagonal', not {entries!r}")
-    return Penalty(Covariance(of, entries))
+covariance = penalty(Covariance)
 
 
+@Penalty.registry.bound
 def dip_i(off_diagonal: Number = 5.0, diagonal: Number = 50.0) -> Penalty:
     """lambda_od sum_{i != j} C_ij^2 + lambda_d sum_i (C_ii - 1)^2, C = Cov[mu(x)] (Kumar et al. 2018, Eq. 6).
 
     The defaults are those of rhodes2021, Figure 5.
+
+    Args:
+        off_diagonal: lambda_od, the weight of the covariances.
+        diagonal: lambda_d, the weight of the variances' distances from 1.
     """
     return covariance("mean", "off_diagonal") * off_diagonal + covariance("mean", "diagonal") * diagonal
 
 
+@Penalty.registry.bound
 def dip_ii(off_diagonal: Number = 5.0, diagonal: Number = 5.0) -> Penalty:
-    """The same with C = Cov[mu(x)] + E[posterior covariance], that of the samples (Kumar et al. 2018, Eq. 7)."""
+    """The same with C = Cov[mu(x)] + E[posterior covariance], that of the samples (Kumar et al. 2018, Eq. 7).
+
+    Args:
+        off_diagonal: lambda_od, the weight of the covariances.
+        diagonal: lambda_d, the weight of the variances' distances from 1.
+    """
     return covariance("aggregate", "off_diagonal") * off_diagonal + covariance("aggregate", "diagonal") * diagonal
 
 

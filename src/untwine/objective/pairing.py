@@ -7,24 +7,39 @@ a pair are compared latent by latent, and those latents that seem shared get one
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from untwine.errors import UntwineError, unknown
+from untwine.arguments import Count
+from untwine.errors import UntwineError
 from untwine.model.posteriors import DiagonalQ, Q
+from untwine.namespace import directory
 from untwine.objective.terms import Pairing
 from untwine.parts import part
 
 
 @part
 class Ada(Pairing):
-    """Adaptive sharing (Locatello et al. 2020), with the distance of michlo2023, Eq. 14."""
+    """Pairs in which latents of small divergence share a posterior (Locatello et al. 2020).
 
-    average: str = "moments"
-    distance: str = "symmetric"
-    differing: int | None = None
+    For each pair the divergence of each latent is compared with the threshold half-way between the least and
+    the largest of them; latents below it get one posterior for both examples.
+
+    Args:
+        average: The shared posterior: moments, the average of means and of variances (Ada-GVAE); product, the product
+            of the densities (Ada-ML-VAE); or harmonic, the product with twice its variance, as in public code.
+        distance: symmetric, half of the KL both ways (michlo2023, Eq. 14), or forward, KL(first || second), as in
+            the original.
+        differing: In how many factors a pair differs; None draws a number uniform from 1 to all of them.
+        repeat: Whether a factor that is drawn anew may get its old value again, as in public code.
+    """
+
+    average: Literal["moments", "product", "harmonic"] = "moments"
+    distance: Literal["symmetric", "forward"] = "symmetric"
+    differing: Count | None = None
     repeat: bool = False
 
     def width(self, factors: int) -> int:
@@ -57,12 +72,9 @@ class Ada(Pairing):
         shared = apart < threshold
         mean, log_variance = _AVERAGES[self.average](first, second)
 
-        def chosen(ours: Tensor, together: Tensor) -> Tensor:
-            return torch.where(shared, together, ours)
-
         return DiagonalQ(
-            torch.cat([chosen(one.mean, mean) for one in (first, second)]),
-            torch.cat([chosen(one.log_variance, log_variance) for one in (first, second)]),
+            torch.cat([torch.where(shared, mean, q.mean) for q in (first, second)]),
+            torch.cat([torch.where(shared, log_variance, q.log_variance) for q in (first, second)]),
         )
 
 
@@ -92,26 +104,8 @@ def _harmonic(p: DiagonalQ, q: DiagonalQ) -> tuple[Tensor, Tensor]:
 
 
 _AVERAGES = {"moments": _moments, "product": _product, "harmonic": _harmonic}
-_DISTANCES = ("symmetric", "forward")
 
+ada = Ada
 
-def ada(
-    average: str = "moments", distance: str = "symmetric", differing: int | None = None, repeat: bool = False
-) -> Pairing:
-    """Pairs in which latents of small divergence share a posterior.
-
-    For each pair the divergence of each latent is compared with the threshold half-way between the least and
-    the largest of them; latents below it get one posterior for both examples: the average of means and
-    variances (`average="moments"`, Ada-GVAE) or the product of the densities (`"product"`, Ada-ML-VAE; public
-    code doubles its variance: `"harmonic"`).
-    `distance` is `"symmetric"`, half of the KL both ways, or `"forward"`, KL(first || second), as in the
-    original. A pair differs in `differing` factors, or in a number uniform from 1 to all of them; with `repeat` a
-    factor that is drawn anew may get its old value again, as in public code.
-    """
-    if average not in _AVERAGES:
-        raise unknown("average", average, _AVERAGES)
-    if distance not in _DISTANCES:
-        raise unknown("distance", distance, _DISTANCES)
-    if differing is not None and not (isinstance(differing, int) and differing >= 1):
-        raise UntwineError(f"pairs differ in 1 factor or more, not {differing!r}")
-    return Ada(average, distance, differing, repeat)
+__all__ = ["Pairing", "ada"]
+__dir__ = directory(__all__)

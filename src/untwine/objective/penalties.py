@@ -1,14 +1,15 @@
-"""All penalties by name: what `untwine.penalties` shows, and what a run may watch."""
+"""All penalties by name (`untwine.penalties`), and those that a run may watch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from typing import Any
 
-from untwine import naming
-from untwine.errors import UntwineError, unknown
+from untwine.errors import UntwineError, unregistered
+from untwine.namespace import directory
 from untwine.objective.adversary import adversarial_total_correlation
-from untwine.objective.aggregate import kl_aggregate_prior, kl_prior_aggregate, mmd, total_correlation
-from untwine.objective.core import Penalty
+from untwine.objective.aggregate import Divergence, kl_aggregate_prior, kl_prior_aggregate, mmd, total_correlation
+from untwine.objective.core import Penalty, Sum
 from untwine.objective.divergence import capacity, delta_kl, distance, entropy, kl
 from untwine.objective.jacobian import (
     deterministic_reconstruction,
@@ -19,6 +20,7 @@ from untwine.objective.jacobian import (
     stochastic_reconstruction,
 )
 from untwine.objective.moments import covariance, dip_i, dip_ii
+from untwine.parts import is_part
 
 # Terms without arguments, which can be watched by name while anything trains. (`kl`, `entropy`, `delta_kl` and
 # `total_correlation` need a posterior with a density.)
@@ -37,43 +39,55 @@ WATCHABLE: dict[str, Penalty] = {
     "aggregate_variance": covariance("aggregate", "diagonal"),
 }
 
-# Divergences of the aggregate posterior from what it should be: D(q(z), p(z)) of mathieu2019, Eq. 7.
-DIVERGENCES: dict[str, Penalty | Callable[..., Penalty]] = {
-    "mmd": mmd,
-    "kl_prior_aggregate": kl_prior_aggregate,
-    "kl_aggregate_prior": kl_aggregate_prior,
-    "total_correlation": total_correlation,
-    "adversarial_total_correlation": adversarial_total_correlation,
-    "dip_i": dip_i,
-    "dip_ii": dip_ii,
-}
-
 
 def watchable(name: str) -> Penalty:
-    """A term to watch, by name."""
-    found = WATCHABLE.get(name.replace("-", "_"))
-    if found is None:
-        raise unknown("term to watch", name, WATCHABLE)
-    return found
+    """A term to watch, by its name: one of WATCHABLE, or any penalty that needs no arguments."""
+    key = name.replace("-", "_")
+    if key in WATCHABLE:
+        return WATCHABLE[key]
+    others = {other: entry for other, entry in Penalty.registry.items() if not _needed(entry)}
+    if key not in others:
+        raise unregistered("term to watch", name, [*WATCHABLE, *others])
+    return Penalty.read(key)
+
+
+def divergences() -> dict[str, Any]:
+    """Penalties on the aggregate posterior, D(q(z), p(z)) of mathieu2019, Eq. 7, by name: what makes each of them."""
+    return {name: entry for name, entry in Penalty.registry.items() if not _needed(entry) and _aggregate(entry)}
 
 
 def named(divergence: str | Penalty) -> Penalty:
-    """A divergence of the aggregate posterior by its name, with arguments if need be, or the one that is given.
+    """A divergence of the aggregate posterior from its text, or the penalty itself.
 
     >>> named("mmd(kernel=rbf, scales=(1, 2))") == mmd("rbf", (1.0, 2.0))
     True
     """
-    if isinstance(divergence, Penalty):
-        if divergence.watched:
-            raise UntwineError("a divergence that is only watched would have no effect: leave .watch() out")
-        return divergence
-    if not isinstance(divergence, str):
+    if isinstance(divergence, str):
+        return Penalty.read(divergence, "divergence")
+    if not isinstance(divergence, Penalty):
         raise UntwineError(f"a divergence is a name such as 'mmd' or a Penalty, not {divergence!r}")
-    return naming.read("divergence", divergence, DIVERGENCES)
+    if divergence.watched:
+        raise UntwineError("a divergence that is only watched would have no effect: leave .watch() out")
+    return divergence
+
+
+def _needed(entry: Any) -> list[str]:
+    """The arguments that an entry of the registry needs."""
+    if is_part(entry):
+        return []
+    parameters = inspect.signature(entry).parameters.values()
+    return [parameter.name for parameter in parameters if parameter.default is parameter.empty]
+
+
+def _aggregate(entry: Any) -> bool:
+    """Whether an entry of the registry makes a divergence, or a sum of divergences."""
+    value = entry if is_part(entry) else entry()
+    term = value.term if isinstance(value, Penalty) else value
+    terms = [summand.term for summand in term.penalties] if isinstance(term, Sum) else [term]
+    return all(isinstance(term, Divergence) for term in terms)
 
 
 __all__ = [
-    "DIVERGENCES",
     "WATCHABLE",
     "adversarial_total_correlation",
     "capacity",
@@ -83,6 +97,7 @@ __all__ = [
     "dip_i",
     "dip_ii",
     "distance",
+    "divergences",
     "entropy",
     "flatness",
     "jacobian",
@@ -97,3 +112,4 @@ __all__ = [
     "total_correlation",
     "watchable",
 ]
+__dir__ = directory(__all__)

@@ -1,9 +1,10 @@
-"""What a penalty is made of: what it needs, the pass that it sees, and what it measures there."""
+"""The pieces of a penalty: what it needs, the pass that it sees, and what it measures."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 
 from jaxtyping import Float, Int64
@@ -15,15 +16,20 @@ from untwine.model.layers import held as held  # for penalties with an adversary
 from untwine.model.passes import Trace, trace
 from untwine.model.posteriors import Q
 from untwine.model.vae import VAE
-from untwine.parts import Number
+from untwine.parts import Number, Part
 
 
 @dataclass(frozen=True)
 class Adversary:
-    """A model that plays against a term, with an optimiser (a spec) and a learning rate of its own.
+    """A model that plays against a term.
 
     The term's `value` must hold it fixed, and its `adversary_loss` everything else (see `held`): so one
     backward pass serves both players.
+
+    Args:
+        build: Makes the model.
+        optimiser: The spec of its own optimiser.
+        rate: Its own learning rate.
     """
 
     build: Callable[[Info], nn.Module]
@@ -35,11 +41,16 @@ class Adversary:
 class Needs:
     """What a penalty needs beyond the pass.
 
-    `noise` is random numbers for each example, by name: `"uniform"` or `"normal"`, and their shape.
-    `jacobian` says that tangents go through the decoder, which must then have right Jacobians. `prior`
-    asks for a sample of the prior for each example, `second` for posterior samples of another, independent
-    batch, `adversaries` for models that play against the penalty, by name. `examples` is the least that a batch
-    must have: a shorter one, left over at the end of an epoch, is passed over.
+    Args:
+        noise: Random numbers for each example, by name: `"uniform"` or `"normal"`, and their shape.
+        jacobian: Whether tangents go through the decoder, which must then have right Jacobians.
+        prior: Whether it needs a sample of the prior for each example (`Pass.prior_sample`).
+        second: Whether it needs posterior samples of another, independent batch (`Pass.second`).
+        adversaries: Models that play against the penalty, by name.
+        examples: The fewest examples that a batch may have: a shorter one, left over at the end of an epoch, is
+            skipped.
+        fixed: The share of the examples whose decoder pass it needs with z held fixed (`Pass.fixed_at`), so that
+            gradients reach the decoder alone: False for none, True for all, or a fraction.
     """
 
     noise: Mapping[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
@@ -48,11 +59,12 @@ class Needs:
     second: bool = False
     adversaries: Mapping[str, Adversary] = field(default_factory=dict)
     examples: int = 1
+    fixed: bool | Fraction = False
 
 
 @dataclass(frozen=True)
 class Pass:
-    """One pass of a model over a batch: everything that a penalty may look at."""
+    """One pass of a model over a batch, with everything that a penalty may look at."""
 
     x: Tensor  # [batch, *shape]; images in [0, 1], or standardised
     q: Q
@@ -63,9 +75,9 @@ class Pass:
     noise: Mapping[str, Tensor]
     data_size: int
     adversaries: Mapping[str, nn.Module] = field(default_factory=dict)
-    prior_sample: Tensor | None = None  # [batch, latent], for those that need it
+    prior_sample: Tensor | None = None  # [batch, latent], for penalties that need it
     second: Tensor | None = None  # [batch, latent]: posterior samples of another batch, without gradient
-    fixed: Trace | None = None  # `trace` with z held fixed, for those that need it
+    fixed: Trace | None = None  # `trace` with z held fixed, for those that need it for all examples
 
     @property
     def mean(self) -> Tensor:
@@ -73,49 +85,62 @@ class Pass:
         return self.trace.output
 
     def only(self, name: str) -> Pass:
-        """The same pass with the noise and the adversaries of one penalty, by its own names."""
-        return replace(self, noise=_own(self.noise, name), adversaries=_own(self.adversaries, name))
+        """The same pass with the noise and the adversaries of one penalty, by the names that it declared."""
+        return replace(self, noise=_declared(self.noise, name), adversaries=_declared(self.adversaries, name))
 
     def decode(self, z: Float[Tensor, "batch latent"]) -> Trace:
         """Another pass of the decoder, up to the mean."""
         return trace(self.vae.decoder, z).then(self.vae.likelihood.mean)
 
+    def fixed_at(self, places: slice | None = None) -> Trace:
+        """The decoder's pass with z held fixed, at some examples of the batch; None means all of them.
 
-def _own(named: Mapping[str, Any], name: str) -> dict[str, Any]:
+        It shares the pass of the reconstruction where the evaluation found that this costs less than another pass.
+        """
+        if self.fixed is None:
+            return self.decode((self.z if places is None else self.z[places]).detach())
+        return self.fixed if places is None else self.fixed.at(places)
+
+
+def _declared(named: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {k.removeprefix(f"{name}/"): v for k, v in named.items() if k.startswith(f"{name}/")}
 
 
-class Term:
-    """What a penalty measures: a part with `value(pass) -> scalar`."""
+class Term(Part, kind="penalty"):
+    """What a penalty measures; a subclass that is a part defines `value`."""
 
     def needs(self, info: Info) -> Needs:
+        """What it needs beyond the pass."""
         return Needs()
 
-    def holds(self) -> bool:
-        """Whether it needs the pass with z held fixed."""
-        return False
-
     def value(self, passed: Pass) -> Float[Tensor, ""]:
+        """What is added to the loss, times the weight: the mean over the batch."""
         raise NotImplementedError
 
     def adversary_loss(self, passed: Pass) -> Float[Tensor, ""] | None:
-        """What the term's adversary minimises; None for the many that have none."""
+        """What the term's adversary minimises; None without an adversary."""
         return None
 
 
-class Pairing:
+class Pairing(Part, kind="pairing"):
     """Weak supervision: every example gets a partner that differs in some factors, and posteriors are merged."""
 
     def width(self, factors: int) -> int:
-        """How many uniforms the choice of a partner takes."""
+        """How many uniform numbers the choice of a partner takes."""
         raise NotImplementedError
 
     def draw(
         self, factors: Int64[Tensor, "*batch k"], uniforms: Float[Tensor, "*batch width"], sizes: Int64[Tensor, " k"]
     ) -> Int64[Tensor, "*batch k"]:
-        """The partners' factors."""
+        """The factors of the partners.
+
+        Args:
+            factors: The factors of the examples.
+            uniforms: Random numbers that decide.
+            sizes: The number of values of each factor.
+        """
         raise NotImplementedError
 
     def merge(self, q: Q) -> Q:
-        """The posteriors that are used; the first half of the batch is paired with the second."""
+        """The posteriors to use in place of `q`; the first half of the batch is paired with the second."""
         raise NotImplementedError

@@ -15,9 +15,8 @@ from untwine.scoring.results import own_numbers
 from untwine.scoring.scorer import Scorer, default_radius
 from untwine.scoring.scores import Scores
 from untwine.scoring.sources import Source
-from untwine.train import folder
-from untwine.train.devices import pick_device
-from untwine.train.ensemble import Ensemble, gather, warn_of_unfinished
+from untwine.train.ensemble import Ensemble, load
+from untwine.train.record import Record
 from untwine.train.run import Run
 
 
@@ -128,18 +127,19 @@ def _opened(run: str | Path | Ensemble | Run, device: str) -> tuple[Ensemble, di
     if isinstance(run, Run):
         raise UntwineError("this run is not trained: evaluate the ensemble that fit(run) returns, or the run's folder")
     if isinstance(run, Ensemble):
-        path = run.path if run.path and (run.path / "run.json").exists() and os.access(run.path, os.W_OK) else None
-        ensemble, content = run, folder.read(path) if path else None
+        ensemble, path = run, run.path
+        if path is not None and not ((path / "run.json").exists() and os.access(path, os.W_OK)):
+            path = None
+        record = None if path is None else Record.read(path)
     else:
         path = Path(run)
-        content = folder.read(path)
-        warn_of_unfinished(content)
-        ensemble = gather(path, pick_device(device), content=content)
+        record = Record.read(path)
+        ensemble = load(record, device)
         if not os.access(path, os.W_OK):
             raise UntwineError(f"{path} cannot be written to, so its scores could not be kept: copy it to where it can")
-    if content is None:
+    if record is None:
         specs = {member.name: member.spec for member in ensemble.members}
     else:
-        specs = {entry["name"]: entry["spec"] for entry in content["members"]}
+        specs = {entry["name"]: entry["spec"] for entry in record.entries}
     own = dict(zip(specs, own_numbers(list(specs.values())), strict=True))
     return ensemble, {member.name: {"id": member.id, "own": own[member.name]} for member in ensemble.members}, path

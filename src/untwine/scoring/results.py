@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from untwine.train import folder
+from untwine.train.record import Record
 
 _SHOWN = ("id", "seed", "data_seed", "state", "steps", "file")
 
@@ -22,7 +22,7 @@ def members(path: str | Path) -> dict[str, dict[str, Any]]:
     if not (path / "run.json").exists():
         return {}
     last = _last_terms(path / "log.jsonl")
-    entries = folder.read(path)["members"]
+    entries = Record.read(path).entries
     numbers = own_numbers([entry["spec"] for entry in entries])
     return {
         entry["name"]: {

@@ -1,4 +1,4 @@
-"""Files that are either whole or not there, and checkpoints that know when they are damaged."""
+"""Checkpoints: complete or absent, and with a checksum that shows damage."""
 
 from __future__ import annotations
 
@@ -17,25 +17,27 @@ from torch import Tensor
 from untwine import files
 
 _NAME = re.compile(r"step-(\d{9})\.json$")
-KEEP = 2
+KEEP = 2  # checkpoints, of which the older one serves if the newer one is damaged
 
 
 def write(path: Path, content: bytes) -> str:
-    """Write a file, which is there whole or not at all. Returns its sha256."""
+    """Write a file at once, so that it is never there in part; return its sha256."""
     files.write(path, content)
     return hashlib.sha256(content).hexdigest()
 
 
 def write_json(path: Path, value: Any) -> str:
+    """Write JSON; return the sha256 of the file."""
     return write(path, (json.dumps(value, indent=1, allow_nan=False) + "\n").encode())
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor]) -> str:
+    """Write tensors as safetensors; return the sha256 of the file."""
     return write(path, save_tensors({k: v.detach().cpu().contiguous() for k, v in tensors.items()}))
 
 
 def read_tensors(path: Path, sha256: str | None = None) -> dict[str, Tensor]:
-    """Tensors of a file whose checksum is right, else ValueError."""
+    """The tensors of a file; a ValueError if its checksum is not `sha256`."""
     content = path.read_bytes()
     if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
         raise ValueError(f"{path} does not have the checksum that was written down for it")
@@ -43,30 +45,42 @@ def read_tensors(path: Path, sha256: str | None = None) -> dict[str, Tensor]:
 
 
 def save(folder: Path, step: int, tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
-    """A checkpoint: tensors first, then the small file that vouches for them. The newest two are kept."""
+    """Write a checkpoint, and delete all but the newest two.
+
+    Args:
+        folder: The folder of the checkpoints.
+        step: The number of steps taken.
+        tensors: The state at that step, which is written first.
+        about: What the checkpoint is of; it is written beside the checksum of the tensors.
+    """
     name = f"step-{step:09d}"
     sha256 = write_tensors(folder / f"{name}.safetensors", tensors)
     write_json(folder / f"{name}.json", {**about, "step": step, "sha256": sha256})
     kept = sorted(_steps(folder), reverse=True)[:KEEP]
     for path in folder.glob("*step-*"):
-        found = re.search(r"step-(\d{9})", path.name)
-        if found and int(found[1]) not in kept:
+        match = re.search(r"step-(\d{9})", path.name)
+        if match and int(match[1]) not in kept:
             path.unlink(missing_ok=True)
 
 
 def _steps(folder: Path) -> list[int]:
-    return [int(found[1]) for path in folder.glob("step-*.json") if (found := _NAME.search(path.name))]
+    return [int(match[1]) for path in folder.glob("step-*.json") if (match := _NAME.search(path.name))]
 
 
 def newest(folder: Path, about: dict[str, Any]) -> tuple[int, dict[str, Tensor]] | None:
-    """The newest checkpoint that is whole and is about the same thing; damaged ones are reported."""
+    """The step and the tensors of the newest checkpoint of the same thing; damaged ones are reported.
+
+    Args:
+        folder: The folder of the checkpoints.
+        about: What the checkpoint must be of (see `save`).
+    """
     for step in sorted(_steps(folder), reverse=True):
         path = folder / f"step-{step:09d}.json"
         try:
-            found = json.loads(path.read_text())
-            if any(found.get(key) != value for key, value in about.items()):
+            content = json.loads(path.read_text())
+            if any(content.get(key) != value for key, value in about.items()):
                 continue
-            return step, read_tensors(path.with_suffix(".safetensors"), found["sha256"])
+            return step, read_tensors(path.with_suffix(".safetensors"), content["sha256"])
         except Exception as error:
             warnings.warn(f"checkpoint {path.stem} is damaged ({error}); using an older one", stacklevel=2)
     return None
@@ -77,5 +91,5 @@ def clear(folder: Path) -> None:
     if folder.is_dir():
         for path in folder.glob("*step-*"):
             path.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # what is not ours stays
+        with contextlib.suppress(OSError):  # files that are not ours stay
             folder.rmdir()

@@ -1,4 +1,4 @@
-"""Where to train, and what works there."""
+"""Devices: which one to use, and what works on it."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ with torch.autocast("cpu", torch.bfloat16):
 
 
 def pick_device(device: str | torch.device = "auto") -> torch.device:
-    """The device of a name; `auto` takes cuda, then mps, then the cpu."""
+    """The device of a name; "auto" is the first of cuda, mps and cpu that is available."""
     if str(device) == "auto":
         device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     try:
-        made = torch.device(device)
+        picked = torch.device(device)
     except RuntimeError:
         raise UntwineError(f"unknown device {str(device)!r}; use auto, cpu, cuda or mps") from None
     ready = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if not ready.get(made.type, False):
+    if not ready.get(picked.type, False):
         raise UntwineError(f"device {str(device)!r} is not available here; use auto or cpu")
-    return made
+    return picked
 
 
 @functools.cache
 def _bfloat16_crashes() -> bool:
-    """Whether bfloat16 kills the process on this CPU, tried in another one.
+    """Whether bfloat16 kills a process on this CPU, tried in a process of its own.
 
     Some virtual machines announce matrix units (AMX) that they do not let a program use.
     """
@@ -54,7 +54,7 @@ def check_precision(precision: str, device: torch.device) -> None:
 
 @contextlib.contextmanager
 def exact(device: torch.device) -> Iterator[None]:
-    """Repeatable kernels, and float32 that is float32."""
+    """A context in which kernels are repeatable, and float32 is not rounded to TF32."""
     if device.type != "cuda":
         yield
         return

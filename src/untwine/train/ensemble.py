@@ -1,13 +1,12 @@
-"""What a run yields: trained models of equal structure, encoded and decoded all at once."""
+"""Trained models of equal structure, which encode and decode all at once."""
 
 from __future__ import annotations
 
 import contextlib
-import copy
 import json
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,35 +24,34 @@ from untwine.kernels import dispatch
 from untwine.model.info import Info
 from untwine.model.posteriors import Q
 from untwine.model.vae import VAE
-from untwine.train import checkpoint, folder
-from untwine.train.batches import constants, scaled
+from untwine.train import checkpoint
 from untwine.train.devices import exact, pick_device
-from untwine.train.pack import Stack, build
+from untwine.train.member import Member
+from untwine.train.pack import build
 from untwine.train.paths import obstacle
-from untwine.train.run import Member
+from untwine.train.record import Record, how_to_resume
+from untwine.train.stack import Stack, stacked
+from untwine.train.table import constants, scaled
 
 
 class Ensemble:
-    """Trained members. `encode` and `decode` have the members as their first dimension."""
+    """Trained members. `encode` and `decode` have the members as their first dimension.
 
-    def __init__(
-        self, members: Sequence[Member], info: Info, states: Sequence[dict[str, Tensor]], device: torch.device
-    ):
-        self.members, self.info, self.device = list(members), info, device
-        models = []
-        for member, state in zip(members, states, strict=True):
-            model = build(member, info)
-            try:
-                model.load_state_dict(state)
-            except RuntimeError as error:
-                raise UntwineError(f"the weights of {member.name} do not fit its network: {error}") from None
-            models.append(model.eval())
-        self._stack = Stack(models, device)
-        self._standard = constants(info.standard, device)
-        self.kernels = not obstacle(device, self._stack.batching)  # whether encoders run as our own, where these fit
+    Args:
+        members: What was trained.
+        models: The model of each member, with its weights.
+        device: Where to compute.
+    """
+
+    def __init__(self, members: Sequence[Member], models: Sequence[VAE], device: torch.device):
+        self.members, self.info, self.device = list(members), models[0].info, device
+        self._stack = Stack([model.eval() for model in models], device)
+        self._weights = stacked(models).copied(device)
+        self._standard = constants(self.info.standard, device)
+        self.kernels = not obstacle(device, self._stack.batching)  # whether encoders run as kernels, where these fit
         self.history: list[dict[str, Any]] = []
         self.path: Path | None = None  # the run's folder
-        self.dataset: Dataset | None = None  # as the run had it, if it is known
+        self.dataset: Dataset | None = None  # the run's own, or one made from its spec
 
     def make_dataset(self) -> Dataset:
         """The dataset that the members were trained on."""
@@ -63,7 +61,7 @@ class Ensemble:
 
     @property
     def takes_tensors_on(self) -> torch.device:
-        """`encode` takes tensors of this device as they are: metrics draw images there."""
+        """The device on which `encode` takes tensors as they are, so that metrics may draw images there."""
         return self.device
 
     def __len__(self) -> int:
@@ -71,21 +69,26 @@ class Ensemble:
 
     def __repr__(self) -> str:
         names = ", ".join(member.name for member in self.members)
-        method = self.members[0].spec["method"].get("name", "objective")
+        method = self.members[0].method
         return f"Ensemble({method}: {names}; {self.info.latents} latents, examples {list(self.info.shape)})"
 
     def encode(self, x: ArrayLike | Tensor, batch: int | None = None) -> Float[Tensor, "members n latent"]:
-        """The posterior means of examples `[n, *shape]`: images as uint8, or as floats in [0, 1]; other floats."""
+        """The posterior means of examples.
+
+        Args:
+            x: Examples `[n, *shape]`: images as uint8 or as floats in [0, 1], vectors as floats.
+            batch: How many examples are encoded at once; None decides by the room on the device.
+        """
         return self._encoded(lambda vae, x: vae.encode(x), x, batch)
 
     def variances(self, x: ArrayLike | Tensor, batch: int | None = None) -> Float[Tensor, "members n latent"]:
-        """The posterior variances of examples."""
+        """The posterior variances of examples; arguments as in `encode`."""
         return self._encoded(lambda vae, x: vae.posterior(x).variance(), x, batch)
 
     def posteriors(self, x: ArrayLike | Tensor, batch: int | None = None) -> list[Q]:
-        """The posteriors q(z | x) of examples, of each member."""
+        """The posterior q(z | x) of each member at examples; arguments as in `encode`."""
         raw = self._encoded(lambda vae, x: vae.encoder(x), x, batch)
-        return [self._stack.template.posterior_kind.build(one) for one in raw]
+        return [self._stack.template.posterior_kind.build(of_member) for of_member in raw]
 
     def priors(self) -> list[Distribution]:
         """The prior p(z) of each member, which may be a learned one."""
@@ -93,12 +96,17 @@ class Ensemble:
             return [self.member(i).prior() for i in range(len(self))]
 
     def decode(self, z: ArrayLike | Tensor, batch: int = 512) -> Float[Tensor, "members n ..."]:
-        """The mean images of codes `[n, latent]`, or `[members, n, latent]` for codes of each member."""
+        """The mean images of codes.
+
+        Args:
+            z: Codes `[n, latent]` for all members, or `[members, n, latent]`.
+            batch: How many codes are decoded at once.
+        """
         means = self._decoded(lambda vae, z: vae.decode(z), z, batch)
         return means if self._standard is None else means * self._standard[1].cpu() + self._standard[0].cpu()
 
     def jacobian(self, z: ArrayLike | Tensor, batch: int = 64) -> Float[Tensor, "members n latent ..."]:
-        """The Jacobians of the mean image at codes, `[members, n, latent, *shape]`."""
+        """The Jacobians of the mean image at codes; arguments as in `decode`."""
         columns = self._decoded(lambda vae, z: vae.jacobian(z), z, batch)
         return columns if self._standard is None else columns * self._standard[1].cpu()
 
@@ -108,63 +116,65 @@ class Ensemble:
         Where a run standardised its images, the module takes and gives standardised ones: `info.standard`
         has the means and standard deviations.
         """
-        made = copy.deepcopy(self._stack.template).cpu()
-        made.load_state_dict(self._stack.state(i))
-        for name, buffer in made.named_buffers():  # numbers that a spec has, and a state dict does not
-            buffer.copy_(self._stack.buffers[name][i])
-        return made.eval()
+        return self._stack.model(self._weights, i)
 
     def _encoded(self, function: Any, x: ArrayLike | Tensor, batch: int | None) -> Tensor:
-        """A function of examples that all members share: they go to the device once, and what comes of them at the end.
-
-        Codes are small, so those of all examples fit there.
-        """
-        found = x if isinstance(x, Tensor) else torch.from_numpy(np.ascontiguousarray(x))
-        if tuple(found.shape[1:]) != self.info.shape or len(found) == 0:
-            raise UntwineError(f"examples must have shape [n, {_join(self.info.shape)}], not {list(found.shape)}")
+        """A function of examples that all members share; the codes stay on the device until all are there."""
+        examples = x if isinstance(x, Tensor) else torch.from_numpy(np.ascontiguousarray(x))
+        if tuple(examples.shape[1:]) != self.info.shape or len(examples) == 0:
+            raise UntwineError(f"examples must have shape [n, {_join(self.info.shape)}], not {list(examples.shape)}")
         size = self._at_once() if batch is None else batch
 
         def mapped() -> Tensor:
             with exact(self.device), _kernels(self.kernels):
                 parts = [
-                    self._stack.map(function, scaled(part.to(self.device), self._standard), shared=True)
-                    for part in found.split(size)
+                    self._stack.map(function, self._weights, scaled(part.to(self.device), self._standard), shared=True)
+                    for part in examples.split(size)
                 ]
                 return torch.cat(parts, 1).cpu()
 
         if self.kernels:
             try:
                 return mapped()
-            except Exception as error:  # whatever a compiler may say: the plain layers do the same
+            except Exception as error:  # whatever a compiler may say: the plain layers compute the same
                 self.kernels = False
                 why = brief(error)
                 warnings.warn(f"encoding goes on without kernels for the GPU, which failed ({why})", stacklevel=3)
         return mapped()
 
     def _at_once(self) -> int:
-        """How many examples: on a GPU thousands, if a network's layers may take some thirty times an example's room."""
+        """How many examples to encode at once: a network's layers may take some thirty times an example's room."""
         if self.device.type != "cuda":
             return 512
         room = torch.cuda.mem_get_info(self.device)[0] // 2
         return max(64, min(4096, room // (len(self) * 32 * 4 * math.prod(self.info.shape))))
 
     def _decoded(self, function: Any, z: ArrayLike | Tensor, batch: int) -> Tensor:
-        """A function of codes, of each member's own or of such as all share, a part at a time: images are large."""
-        found = (z if isinstance(z, Tensor) else torch.from_numpy(np.ascontiguousarray(z))).float()
-        shared = found.ndim == 2
-        own = shared or (found.ndim == 3 and len(found) == len(self))
-        if not own or found.shape[-1] != self.info.latents or not found.shape[-2]:
+        """A function of codes, shared or one set for each member, computed in parts, since images are large."""
+        codes = (z if isinstance(z, Tensor) else torch.from_numpy(np.ascontiguousarray(z))).float()
+        shared = codes.ndim == 2
+        fits = shared or (codes.ndim == 3 and len(codes) == len(self))
+        if not fits or codes.shape[-1] != self.info.latents or not codes.shape[-2]:
             raise UntwineError(
                 f"codes must have shape [n, {self.info.latents}] or [{len(self)}, n, {self.info.latents}], "
-                f"not {list(found.shape)}"
+                f"not {list(codes.shape)}"
             )
         with exact(self.device):
-            parts = found.split(batch, -2)
-            return torch.cat([self._stack.map(function, p.to(self.device), shared=shared).cpu() for p in parts], 1)
+            parts = [part.to(self.device) for part in codes.split(batch, -2)]
+            return torch.cat([self._stack.map(function, self._weights, p, shared=shared).cpu() for p in parts], 1)
+
+
+def _restored(member: Member, info: Info, state: dict[str, Tensor]) -> VAE:
+    model = build(member, info)
+    try:
+        model.load_state_dict(state)
+    except RuntimeError as error:
+        raise UntwineError(f"the weights of {member.name} do not fit its network: {error}") from None
+    return model
 
 
 def _kernels(wanted: bool) -> contextlib.AbstractContextManager[Any]:
-    """Our own kernels for convolutions while the context lasts."""
+    """A context in which convolutions run as our own kernels, if wanted."""
     return dispatch.fast() if wanted else contextlib.nullcontext()
 
 
@@ -172,54 +182,59 @@ def _join(shape: tuple[int, ...]) -> str:
     return ", ".join(str(side) for side in shape)
 
 
-def load(path: str | Path, device: str = "auto") -> Ensemble:
-    """The finished members of a run's folder. Nothing in it is executed."""
-    content = folder.read(Path(path))
-    warn_of_unfinished(content)
-    return gather(Path(path), pick_device(device), content=content)
+def load(path: str | Path | Record, device: str = "auto") -> Ensemble:
+    """The finished members of a run. Nothing in its folder is executed.
 
-
-def warn_of_unfinished(content: dict[str, Any]) -> None:
-    """Warn the caller's caller of members that diverged or are not finished, which `gather` leaves out."""
-    for entry in content["members"]:
+    Args:
+        path: The folder of the run, or the record of it.
+        device: "auto", "cpu", "cuda" or "mps".
+    """
+    record = path if isinstance(path, Record) else Record.read(path)
+    for entry in record.entries:
         if entry["state"] == "diverged":
-            warnings.warn(f"{entry['name']} diverged at step {entry['steps']} and is left out", stacklevel=3)
+            warnings.warn(f"{entry['name']} diverged at step {entry['steps']} and is left out", stacklevel=2)
         elif entry["state"] != "done":
-            warnings.warn(f"{entry['name']} is not finished and is left out", stacklevel=3)
+            warnings.warn(f"{entry['name']} is not finished and is left out", stacklevel=2)
+    return gather(record, pick_device(device))
 
 
 def gather(
-    path: Path, device: torch.device, ids: Sequence[str] | None = None, content: dict[str, Any] | None = None
+    record: Record,
+    device: torch.device,
+    ids: Sequence[str] | None = None,
+    trained: Mapping[str, tuple[Member, VAE]] | None = None,
 ) -> Ensemble:
-    """The finished members of a folder, without a warning about the others.
+    """The finished members of a run, without a word about the others.
 
     Args:
-        path: The folder of a run.
-        device: Where the models are put.
-        ids: The members wanted, in this order; None takes all.
-        content: The content of `run.json`, if it has been read.
+        record: What is known of the run.
+        device: Where to compute.
+        ids: The ids of the members to gather, in their order; None gathers all.
+        trained: Members and models that need not be read from files, by id.
     """
-    content = folder.read(path) if content is None else content
-    entries = content["members"]
+    entries, path = record.entries, record.path
     if ids is not None:
         entries = sorted((e for e in entries if e["id"] in ids), key=lambda entry: ids.index(entry["id"]))
     done = [entry for entry in entries if entry["state"] == "done"]
     if not done and all(entry["state"] == "diverged" for entry in entries):
         raise UntwineError(f"every member asked for diverged ({path}): try a smaller learning rate, or clip=1.0")
     if not done:
-        raise UntwineError(f"no member of {path} is finished; go on with: {folder.how_to_resume(path)}")
-    states = []
-    for entry in done:
-        try:
-            states.append(checkpoint.read_tensors(path / entry["file"], entry["sha256"]))
-        except (OSError, ValueError) as error:
-            raise UntwineError(f"the weights of {entry['name']} cannot be used: {error}") from None
-    standard = content.get("standard")
-    standard = None if standard is None else (tuple(standard[0]), tuple(standard[1]))
-    info = Info(done[0]["spec"]["latents"], tuple(content["shape"]), content["data_size"], standard)
-    ensemble = Ensemble([folder.to_member(entry) for entry in done], info, states, device)
+        raise UntwineError(f"no member of {path} is finished; go on with: {how_to_resume(path)}")
+    info, known = record.info(), trained or {}
+    pairs = [known[entry["id"]] if entry["id"] in known else _read(record, entry, info) for entry in done]
+    ensemble = Ensemble([member for member, _ in pairs], [model for _, model in pairs], device)
     ensemble.path = path
     log = path / "log.jsonl"
     if log.exists():
         ensemble.history = [json.loads(line) for line in log.read_text().splitlines() if line.endswith("}")]
     return ensemble
+
+
+def _read(record: Record, entry: dict[str, Any], info: Info) -> tuple[Member, VAE]:
+    """A finished member, and its model with the weights of its file."""
+    member = record.member(entry)
+    try:
+        state = checkpoint.read_tensors(record.path / entry["file"], entry["sha256"])
+    except (OSError, ValueError) as error:
+        raise UntwineError(f"the weights of {member.name} cannot be used: {error}") from None
+    return member, _restored(member, info, state)

@@ -1,4 +1,4 @@
-"""The loop: `fit` trains every pack of a run, and goes on where an earlier try was stopped."""
+"""The loop: `fit` trains every pack of a run, and resumes where it was interrupted."""
 
 from __future__ import annotations
 
@@ -8,38 +8,37 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor
 
 from untwine._version import __version__
 from untwine.errors import UntwineError
 from untwine.locks import locked
-from untwine.objective.core import is_leaf
-from untwine.objective.schedules import schedule
-from untwine.parts import leaves
+from untwine.model.vae import VAE
 from untwine.train import checkpoint
-from untwine.train.batches import Table
 from untwine.train.devices import check_precision, exact, pick_device
+from untwine.train.dry_run import check_run
 from untwine.train.ensemble import Ensemble, gather
-from untwine.train.folder import Folder, how_to_resume, split, stored
-from untwine.train.pack import Pack, batches
-from untwine.train.paths import check_path, take_path
+from untwine.train.folder import Folder, split
+from untwine.train.member import Member
+from untwine.train.pack import Pack
+from untwine.train.paths import check_path
 from untwine.train.progress import Reporter, report
-from untwine.train.run import Member, Run
+from untwine.train.record import how_to_resume, stored
+from untwine.train.run import Run
+from untwine.train.table import Table
 from untwine.train.trainer import Trainer
 
 
 class Interrupted(UntwineError):
-    """Training was stopped by a signal; nothing is lost."""
+    """Training was interrupted by a signal; with a folder nothing is lost."""
 
 
 class Refused(UntwineError):
-    """A run that cannot train as it is: found before anything was written."""
+    """A run that cannot train as it is, refused before anything was written."""
 
 
 def fit(
@@ -57,30 +56,42 @@ def fit(
 ) -> Ensemble:
     """Train every member of a run and return them.
 
-    With a folder `out` the run is written there, survives any interruption (call `fit` again to go on),
-    and can be given further seeds later: only those are trained. Without, it lives in memory. Members that
-    diverged are left out of what is returned.
-    `progress` is a bar on the terminal, by default only where there is one. `pack_size` limits how many
-    members train at once; `resident=False` streams data instead of keeping it on the device.
-    `path` is "fast" (a GPU replays the whole step as compiled code, after half a minute of compiling), "plain"
-    (operation by operation, as on a CPU), or "auto": the fast one where it works and the run is long enough. Both
-    give the same results up to rounding. A pack that was stopped goes on with the path that it began with.
+    With a folder the run is written there, survives any interruption (call `fit` again to resume it), and can be
+    given further seeds later: only those are trained. Members that diverged are left out of what is returned.
+
+    Args:
+        run: What to train.
+        out: The folder of the run; without one it lives in memory alone.
+        device: "auto", "cpu", "cuda" or "mps".
+        progress: Whether to show a bar, or a reporter of your own; None shows a bar where there is a terminal.
+        checkpoint_seconds: The time between two checkpoints.
+        pack_size: The most members that train at once; None trains all of them at once.
+        batching: How members are mapped: "vmap" (as one), "loop" (one by one), or "auto": what is faster.
+        resident: Whether examples stay on the device; False streams them, None decides by the room there is.
+        tensorboard: Whether terms are written for TensorBoard too.
+        path: "fast" (a GPU replays the complete step as compiled code, after half a minute of compiling), "plain"
+            (operation by operation, as on a CPU), or "auto": the fast one where it works and the run is long enough.
+            Both give the same results up to rounding. A pack that was interrupted resumes on the path on which it
+            began.
     """
-    made = pick_device(device)
-    check_precision(run.precision, made)
-    check_path(path, made, "loop" if batching == "loop" else "vmap")
+    target = pick_device(device)
+    check_precision(run.precision, target)
+    check_path(path, target, "loop" if batching == "loop" else "vmap")
     if pack_size is not None and pack_size < 1:
         raise UntwineError(f"pack_size must be 1 or more, not {pack_size}")
     if not checkpoint_seconds >= 0:
         raise UntwineError(f"checkpoint_seconds must be 0 or more, not {checkpoint_seconds}")
     if tensorboard and out is None:
         raise UntwineError("TensorBoard's files need a folder: give out=")
+    begun = out is not None and (Path(out) / "run.json").exists()
+    first = run.members()[: 1 if begun else pack_size]  # a folder knows best which of its members train
     try:
-        check(run)
+        checked = Pack(first, run.info(), target, batching)
+        check_run(run, checked)
     except UntwineError as error:
         raise Refused(str(error)) from None
     with contextlib.ExitStack() as stack:
-        stack.enter_context(exact(made))
+        stack.enter_context(exact(target))
         folder = None
         if out is not None:
             stack.enter_context(locked(Path(out)))
@@ -90,36 +101,49 @@ def fit(
             packs = split([member.name for member in run.members()], pack_size)
         reporter = stack.enter_context(report(progress, folder.path if tensorboard and folder else None))
         uses = run.steps * run.batch_size * len(run.seeds)
-        table = Table(run.make_dataset(), made, resident, uses, run.info().standard) if packs else None
-        trained: list[tuple[Member, dict[str, Tensor]]] = []
+        table = Table(run.make_dataset(), target, resident, uses, run.info().standard) if packs else None
+        trained: dict[str, tuple[Member, VAE]] = {}
         history: list[dict[str, Any]] = []
-        own = {member.name: member for member in run.members()}
-        for pack in packs:
+        by_name = {member.name: member for member in run.members()}
+        for entry in packs:
             assert table is not None
-            members = [folder.member(name, run) if folder else own[name] for name in pack["members"]]
-            trainer = Trainer(members, run, table, made, batching)
-            _train(trainer, pack, folder, reporter, checkpoint_seconds, history, path)
-            states = [trainer.pack.state(i) for i in range(len(members))]
-            died = trainer.state.died.tolist()
+            members = [folder.member(name, run) if folder else by_name[name] for name in entry["members"]]
+            same = _names(members) == _names(checked.members)
+            pack = checked if same else Pack(members, run.info(), target, batching)
+            trainer = Trainer(pack, run, table)
+            _train(trainer, entry, folder, reporter, checkpoint_seconds, history, path)
+            weights, died = trainer.state.weights, trainer.state.died.tolist()
             if folder is not None:
-                folder.finish(pack, states, died, run.steps)
-            trained += [(m, s) for m, s, d in zip(members, states, died, strict=True) if d < 0]
-            for member, step in zip(members, died, strict=True):
-                if step >= 0:
+                states = [pack.state(weights, i) for i in range(len(members))]
+                folder.finish(entry, states, died, run.steps)
+            for i, (member, step) in enumerate(zip(members, died, strict=True)):
+                if step < 0:
+                    trained[member.id] = member, pack.model(weights, i)
+                else:
                     warnings.warn(f"{member.name} diverged at step {step} and was stopped", stacklevel=2)
     if folder is not None:
-        ensemble = gather(folder.path, made, [member.id for member in run.members()])
+        ensemble = gather(folder.record(), target, [member.id for member in run.members()], trained)
     elif not trained:
         raise UntwineError("every member diverged: try a smaller learning rate, or clip=1.0")
     else:
-        ensemble = Ensemble([m for m, _ in trained], run.info(), [s for _, s in trained], made)
+        ensemble = Ensemble([m for m, _ in trained.values()], [model for _, model in trained.values()], target)
         ensemble.history = history
     ensemble.dataset = run.make_dataset()
     return ensemble
 
 
+def _names(members: Sequence[Member]) -> list[tuple[str, str]]:
+    return [(member.id, member.name) for member in members]
+
+
 def resume(path: str | Path, device: str = "auto", **options: Any) -> Ensemble:
-    """Go on with the run of a folder; see `fit` for the options."""
+    """Resume the run of a folder.
+
+    Args:
+        path: The folder.
+        device: "auto", "cpu", "cuda" or "mps".
+        options: Further arguments of `fit`.
+    """
     return fit(stored(path), path, device, **options)
 
 
@@ -133,23 +157,23 @@ def _train(
     path: str,
 ) -> None:
     """Train one pack, with its checkpoints, log and progress."""
-    where = folder.path / "checkpoint" if folder else None
+    checkpoints = folder.path / "checkpoint" if folder else None
     about = {"pack": pack["number"], "members": pack["members"]}
-    if folder is not None and where is not None:
-        found = checkpoint.newest(where, about)
-        if found is not None:
-            trainer.state.put(*found)
+    if folder is not None and checkpoints is not None:
+        newest = checkpoint.newest(checkpoints, about)
+        if newest is not None:
+            trainer.state.put(*newest)
         folder.rewind_log(pack["number"], trainer.state.step)
     began = pack.get("path", "plain" if "torch" in pack else None)  # there were packs before there were two paths
-    take_path(trainer, path, began, reporter.note)
+    trainer.take_path(path, began, reporter.note)
     if folder is not None:
         _note_provenance(folder, pack, trainer)
     saved = time.monotonic()
 
     def save() -> None:
         nonlocal saved
-        if where is not None:
-            checkpoint.save(where, trainer.state.step, trainer.state.tensors(), about)
+        if checkpoints is not None:
+            checkpoint.save(checkpoints, trainer.state.step, trainer.state.tensors(), about)
         saved = time.monotonic()
 
     with _signals() as stop:
@@ -165,7 +189,7 @@ def _train(
             if stop.is_set():
                 save()
                 raise Interrupted(_interrupted(folder, trainer.state.step))
-            if where is not None and time.monotonic() - saved >= seconds:
+            if checkpoints is not None and time.monotonic() - saved >= seconds:
                 save()
 
 
@@ -176,6 +200,7 @@ def _interrupted(folder: Folder | None, step: int) -> str:
 
 
 def _note_provenance(folder: Folder, pack: dict[str, Any], trainer: Trainer) -> None:
+    """Write down with what a pack trains, and warn where that has changed since it began."""
     facts = {
         "untwine": __version__,
         "torch": torch.__version__,
@@ -201,46 +226,9 @@ def _note_provenance(folder: Folder, pack: dict[str, Any], trainer: Trainer) -> 
     folder.write()
 
 
-def check(run: Run) -> None:
-    """Refuse what cannot train before anything is written, and point out what is nearly always a slip."""
-    dataset, cpu = run.make_dataset(), torch.device("cpu")
-    pack = Pack(run.members()[:1], run.info(), cpu)
-    table = Table(dataset, cpu, resident=False, standard=pack.info.standard)
-    few = table(torch.arange(min(len(dataset), 256)))
-    before = torch.get_rng_state()
-    with torch.no_grad():
-        pack.template(few[:2])
-    _undrawn(before, "the network")
-    inputs = next(iter(batches(pack, table, min(run.batch_size, 4), "iid")(0, 1)))
-    pack.step(inputs.x, tuple(w[0] for w in pack.weights(np.arange(1))), inputs.noise, True, None, inputs.second)
-    _undrawn(before, "a penalty or its adversary")
-    likelihood, low, high = pack.objective.likelihood, few.min().item(), few.max().item()
-    least, most = likelihood.domain
-    if not least <= low <= high <= most:
-        warnings.warn(
-            f"a {type(likelihood).__name__} likelihood is for data in [{least}, {most}], and these have values "
-            f"from {low:.3g} to {high:.3g}: squared_error or gaussian would suit them",
-            stacklevel=3,
-        )
-    for name, penalty in pack.objective.penalties.items():
-        end = max(schedule(leaf).ends() for leaf in leaves(penalty, is_leaf))
-        if end > run.steps:
-            warnings.warn(
-                f"the schedule of {name!r} goes on until step {end:,}, but the run has only {run.steps:,} steps "
-                "(see the method's 'anneal')",
-                stacklevel=3,
-            )
-
-
-def _undrawn(before: torch.Tensor, what: str) -> None:
-    if not torch.equal(before, torch.get_rng_state()):
-        torch.set_rng_state(before)
-        raise UntwineError(f"{what} draws from torch's global generator: a member would depend on its company")
-
-
 @contextlib.contextmanager
 def _signals() -> Iterator[threading.Event]:
-    """SIGINT and SIGTERM ask for a stop at the next step; outside the main thread they are left alone."""
+    """An event that SIGINT and SIGTERM set, to stop at the next step; only in the main thread."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield stop

@@ -1,8 +1,6 @@
 """Optimisers over the flat parameters of a pack: `[members, parameters]`, all members at once.
 
-An optimiser is a function of its settings; `state` names its buffers, `update` is one step, and `corrections`
-gives the numbers that depend on the step alone, for many steps at once. The rate may differ by member. The
-arithmetic is that of `torch.optim` (a test compares them).
+The rate may differ by member. The arithmetic is that of `torch.optim` (a test compares them).
 """
 
 from __future__ import annotations
@@ -24,14 +22,20 @@ optimisers = Registry("optimiser")
 
 @dataclass(frozen=True)
 class Optimiser:
-    """Names of the state's buffers, a step: (parameters, gradients, state, rate, corrections) -> new ones, and
-    its corrections `[steps, count]` for steps that are counted from one."""
+    """An optimiser with its settings.
+
+    Args:
+        state: The names of its buffers.
+        update: One step: (parameters, gradients, buffers, rate, corrections) -> new parameters and buffers.
+        corrections: The numbers that depend on the step alone, `[steps, count]`, for steps counted from one.
+    """
 
     state: tuple[str, ...]
     update: Callable[[Tensor, Tensor, Mapping[str, Tensor], Tensor, Tensor], tuple[Tensor, dict[str, Tensor]]]
     corrections: Callable[[np.ndarray], np.ndarray] = lambda t: np.empty((len(t), 0))
 
     def start(self, parameters: Float[Tensor, "members parameters"]) -> dict[str, Tensor]:
+        """The buffers before the first step."""
         return {name: torch.zeros_like(parameters) for name in self.state}
 
 
@@ -41,13 +45,13 @@ def make(spec: Mapping[str, Any]) -> Optimiser:
 
 
 def _refuse_zero(eps: float) -> None:
-    """Without it a parameter that no gradient has reached yet would become 0 / 0."""
+    """Refuse an eps of zero: a parameter that no gradient has reached yet would become 0 / 0."""
     if not torch.finfo(torch.float32).tiny <= eps < float("inf"):
         raise UntwineError(f"the eps of an optimiser must be positive, as a float32, not {eps!r}")
 
 
 def _refuse_ones(**betas: float) -> None:
-    """A mean that forgets nothing starts as 0 / 0."""
+    """Refuse a decay of one: a mean that forgets nothing starts as 0 / 0."""
     for name, beta in betas.items():
         if not 0 <= beta < 1:
             raise UntwineError(f"the {name} of an optimiser must be from 0 to less than 1, not {beta!r}")
@@ -55,13 +59,13 @@ def _refuse_ones(**betas: float) -> None:
 
 @optimisers.add
 def adam(beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-8, amsgrad: bool = False) -> Optimiser:
-    """Adam (Kingma & Ba 2015), with the amsgrad maximum when asked for.
+    """Adam (Kingma & Ba 2015), optionally with the amsgrad maximum.
 
     Args:
         beta1: Decay of the mean of the gradients.
         beta2: Decay of the mean of their squares.
         eps: Added to the root of that mean.
-        amsgrad: Whether the largest such mean so far is taken.
+        amsgrad: Whether the largest such mean so far takes its place.
     """
     _refuse_zero(eps)
     _refuse_ones(beta1=beta1, beta2=beta2)
@@ -78,7 +82,7 @@ def adam(beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-8, amsgrad: b
         return p - (rate / corrections[0])[:, None] * (first / scale), new
 
     def corrections(t: np.ndarray) -> np.ndarray:
-        """For means that began at zero."""
+        """Make up for means that began at zero."""
         return np.stack((1 - beta1**t, np.sqrt(1 - beta2**t)), -1)
 
     return Optimiser(("first", "second", "largest") if amsgrad else ("first", "second"), update, corrections)

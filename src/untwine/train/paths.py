@@ -1,27 +1,27 @@
-"""Which path a pack takes through its steps: the plain one, or the fast one, for a GPU."""
+"""Which path a pack takes through its steps: the plain one, or the fast one for GPUs."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import warnings
-from collections.abc import Callable
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 import torch
 
-from untwine.errors import UntwineError, brief
-
-if TYPE_CHECKING:
-    from untwine.train.trainer import Trainer
+from untwine.errors import UntwineError
 
 PATHS = ("auto", "fast", "plain")
 LONG = 2_000  # steps that repay half a minute of compiling
 
 
 def obstacle(device: torch.device, batching: str) -> str:
-    """Why the fast path cannot be taken here; nothing if it can."""
+    """Why the fast path cannot be taken; empty if it can.
+
+    Args:
+        device: Where to train.
+        batching: How members are mapped, "vmap" or "loop".
+    """
     if device.type != "cuda":
         return f"it is for cuda, and the device is {device.type}"
     if batching != "vmap":
@@ -36,35 +36,27 @@ def obstacle(device: torch.device, batching: str) -> str:
 
 
 def check_path(path: str, device: torch.device, batching: str) -> None:
-    """Refuse a path that is none, or one that cannot be taken."""
+    """Refuse an unknown path, or one that cannot be taken (see `choose`)."""
     if path not in PATHS:
         raise UntwineError(f"path is 'auto', 'fast' or 'plain', not {path!r}")
-    against = obstacle(device, batching) if path == "fast" else ""
-    if against:
-        raise UntwineError(f"the fast path cannot be taken: {against}; leave path at 'auto', or use 'plain'")
+    reason = obstacle(device, batching) if path == "fast" else ""
+    if reason:
+        raise UntwineError(f"the fast path cannot be taken: {reason}; leave path at 'auto', or use 'plain'")
 
 
 def choose(path: str, device: torch.device, batching: str, steps: int, began: str | None = None) -> str:
-    """The path of a pack, "fast" or "plain". `auto` goes on as the pack `began`, and else asks if it is worth it."""
+    """The path of a pack, "fast" or "plain".
+
+    Args:
+        path: "fast", "plain", or "auto": the path on which the pack began, else the fast one where it pays.
+        device: Where to train.
+        batching: How members are mapped, "vmap" or "loop".
+        steps: The steps of the run.
+        began: The path on which an interrupted pack began.
+    """
     check_path(path, device, batching)
     wanted = path if path != "auto" else began or ("fast" if device.type == "cuda" and steps >= LONG else "plain")
-    against = obstacle(device, batching) if wanted == "fast" else ""
-    if against:
-        warnings.warn(f"the fast path cannot be taken: {against}; training takes the plain one", stacklevel=4)
-    return "plain" if against else wanted
-
-
-def take_path(
-    trainer: Trainer, path: str, began: str | None = None, note: Callable[[str], None] = lambda what: None
-) -> None:
-    """Compile a trainer's step if it is to take the fast path; should that fail, it stays on the plain one."""
-    if choose(path, trainer.pack.device, trainer.pack.batching, trainer.run.steps, began) == "plain":
-        return
-    note("compiling the training step for the GPU, which takes about half a minute")
-    try:
-        trainer.compile()
-    except Exception as error:
-        why = f"the fast path failed while it was compiled ({brief(error)})"
-        if path == "fast":
-            raise UntwineError(f"{why}; path='plain' would do") from error
-        warnings.warn(f"{why}; training takes the plain one", stacklevel=4)
+    reason = obstacle(device, batching) if wanted == "fast" else ""
+    if reason:
+        warnings.warn(f"the fast path cannot be taken: {reason}; training takes the plain one", stacklevel=4)
+    return "plain" if reason else wanted

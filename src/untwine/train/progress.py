@@ -1,4 +1,4 @@
-"""Progress on the terminal, and TensorBoard for those who have it. Quiet when nobody looks."""
+"""Reporters of training: a bar on the terminal, and files for TensorBoard."""
 
 from __future__ import annotations
 
@@ -6,24 +6,25 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from untwine.errors import UntwineError
 
-T = TypeVar("T")
-
 
 class Reporter:
-    """Is told of every step and every line of the log; says nothing by itself."""
+    """Is told of every step and every line of the log. This one ignores them; others override its methods."""
 
     def note(self, what: str) -> None:
-        """What takes a while before the first step."""
+        """Something takes a while before the first step."""
 
-    def begin(self, pack: dict[str, Any], step: int, steps: int) -> None: ...
+    def begin(self, pack: dict[str, Any], step: int, steps: int) -> None:
+        """A pack begins, or resumes after `step` of `steps` steps."""
 
-    def step(self, step: int) -> None: ...
+    def step(self, step: int) -> None:
+        """So many steps are done."""
 
-    def log(self, entry: dict[str, Any]) -> None: ...
+    def log(self, entry: dict[str, Any]) -> None:
+        """A line of the log was written."""
 
 
 class Bar(Reporter):
@@ -46,11 +47,11 @@ class Bar(Reporter):
         self.progress.update(self.task, completed=step)
 
     def log(self, entry: dict[str, Any]) -> None:
-        living = [values for values in entry["members"].values() if "diverged" not in values]
-        dead = len(entry["members"]) - len(living)
+        alive = [values for values in entry["members"].values() if "diverged" not in values]
+        dead = len(entry["members"]) - len(alive)
         terms = []
-        for name in living[0] if living else []:
-            values = [v[name] for v in living if v[name] is not None]
+        for name in alive[0] if alive else []:
+            values = [v[name] for v in alive if v[name] is not None]
             if values:
                 terms.append(f"{name} {sum(values) / len(values):.4g}")
         self.terms.plain = "  ".join(terms) + (f"  ({dead} diverged)" if dead else "")
@@ -81,6 +82,8 @@ class TensorBoard(Reporter):
 
 
 class Several(Reporter):
+    """Several reporters as one."""
+
     def __init__(self, reporters: list[Reporter]):
         self.reporters = reporters
 
@@ -121,7 +124,12 @@ def _bar() -> Iterator[Bar]:
 
 @contextlib.contextmanager
 def report(progress: bool | Reporter | None, tensorboard: Path | None) -> Iterator[Reporter]:
-    """A reporter for a run: the one given, or a bar if there is a terminal (or `progress=True`)."""
+    """A reporter for a run.
+
+    Args:
+        progress: A reporter, or whether to show a bar; None shows one if there is a terminal.
+        tensorboard: The folder below which to write TensorBoard's files, if any.
+    """
     with contextlib.ExitStack() as stack:
         reporters: list[Reporter] = []
         if isinstance(progress, Reporter):
