@@ -4,7 +4,7 @@
     run = uw.Run(method=uw.methods.jl1_vae(beta=4.0, gamma=0.1), dataset=uw.datasets.three_dots(), seeds=range(10))
     ensemble = uw.fit(run, out="runs/jl1")
 
-Names are imported when they are first used, so that `import untwine` is quick and pulls no torch.
+A name is imported when it is first used, so that `import untwine` is quick and does not import torch.
 """
 
 from __future__ import annotations
@@ -12,132 +12,119 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from untwine._version import __version__
-from untwine.errors import UntwineError
+from untwine._version import __version__ as __version__
+from untwine.errors import UntwineError as UntwineError
 
-if TYPE_CHECKING:
-    from untwine import analysis, datasets, methods, metrics
-    from untwine.data import Dataset, FactorSpace, dataset
-    from untwine.methods.registry import method
-    from untwine.metrics import metric
-    from untwine.model import likelihoods, networks, posteriors, priors
-    from untwine.model.info import Info
-    from untwine.model.likelihoods import Likelihood, LikelihoodModule
-    from untwine.model.networks import network
-    from untwine.model.posteriors import Posterior
-    from untwine.model.priors import Prior, PriorModule
-    from untwine.model.vae import VAE
-    from untwine.objective import pairing as pairings
-    from untwine.objective import penalties, schedules
-    from untwine.objective.core import Objective, Penalty
-    from untwine.objective.schedules import constant, cyclic, join, ramp
-    from untwine.objective.terms import Adversary, Needs, Pairing, Pass, Term
-    from untwine.parts import each, part
-    from untwine.report import figures
-    from untwine.scoring.evaluation import evaluate
-    from untwine.scoring.scores import Scores
-    from untwine.train.ensemble import Ensemble, load
-    from untwine.train.loop import fit, resume
-    from untwine.train.run import Run
-
-_MODULES = {
+# Every public name that is imported on first use: "module:name", or a module.
+_HOMES = {
+    "Adversary": "untwine.objective.terms:Adversary",
+    "Dataset": "untwine.data:Dataset",
+    "Ensemble": "untwine.train.ensemble:Ensemble",
+    "FactorSpace": "untwine.data:FactorSpace",
+    "Info": "untwine.model.info:Info",
+    "Likelihood": "untwine.model.likelihoods:Likelihood",
+    "LikelihoodModule": "untwine.model.likelihoods:LikelihoodModule",
+    "Needs": "untwine.objective.terms:Needs",
+    "Objective": "untwine.objective.core:Objective",
+    "Pairing": "untwine.objective.terms:Pairing",
+    "Pass": "untwine.objective.terms:Pass",
+    "Penalty": "untwine.objective.core:Penalty",
+    "Posterior": "untwine.model.posteriors:Posterior",
+    "Prior": "untwine.model.priors:Prior",
+    "PriorModule": "untwine.model.priors:PriorModule",
+    "Run": "untwine.train.run:Run",
+    "Scores": "untwine.scoring.scores:Scores",
+    "Term": "untwine.objective.terms:Term",
+    "VAE": "untwine.model.vae:VAE",
     "analysis": "untwine.analysis",
+    "constant": "untwine.objective.schedules:constant",
+    "cyclic": "untwine.objective.schedules:cyclic",
+    "dataset": "untwine.data:dataset",
     "datasets": "untwine.datasets",
+    "each": "untwine.parts:each",
+    "evaluate": "untwine.scoring.evaluation:evaluate",
     "figures": "untwine.report.figures",
-    "methods": "untwine.methods",
-    "metrics": "untwine.metrics",
+    "fit": "untwine.train.loop:fit",
+    "join": "untwine.objective.schedules:join",
     "likelihoods": "untwine.model.likelihoods",
+    "load": "untwine.train.ensemble:load",
+    "method": "untwine.methods.registry:method",
+    "methods": "untwine.methods",
+    "metric": "untwine.metrics.score:metric",
+    "metrics": "untwine.metrics",
+    "network": "untwine.model.networks:network",
     "networks": "untwine.model.networks",
+    "pairings": "untwine.objective.pairing",
+    "part": "untwine.parts:part",
+    "penalties": "untwine.objective.penalties",
     "posteriors": "untwine.model.posteriors",
     "priors": "untwine.model.priors",
-    "pairings": "untwine.objective.pairing",
-    "penalties": "untwine.objective.penalties",
+    "ramp": "untwine.objective.schedules:ramp",
+    "resume": "untwine.train.loop:resume",
     "schedules": "untwine.objective.schedules",
 }
-_NAMES = {
-    "Dataset": "untwine.data",
-    "FactorSpace": "untwine.data",
-    "dataset": "untwine.data",
-    "method": "untwine.methods.registry",
-    "metric": "untwine.metrics",
-    "evaluate": "untwine.scoring.evaluation",
-    "Scores": "untwine.scoring.scores",
-    "Info": "untwine.model.info",
-    **dict.fromkeys(("Likelihood", "LikelihoodModule"), "untwine.model.likelihoods"),
-    "Posterior": "untwine.model.posteriors",
-    **dict.fromkeys(("Prior", "PriorModule"), "untwine.model.priors"),
-    "network": "untwine.model.networks",
-    "VAE": "untwine.model.vae",
-    **dict.fromkeys(("Objective", "Penalty"), "untwine.objective.core"),
-    **dict.fromkeys(("Adversary", "Needs", "Pairing", "Pass", "Term"), "untwine.objective.terms"),
-    **dict.fromkeys(("constant", "cyclic", "join", "ramp"), "untwine.objective.schedules"),
-    **dict.fromkeys(("each", "part"), "untwine.parts"),
-    **dict.fromkeys(("Ensemble", "load"), "untwine.train.ensemble"),
-    **dict.fromkeys(("fit", "resume"), "untwine.train.loop"),
-    "Run": "untwine.train.run",
-}
 
-__all__ = [
-    "VAE",
-    "Adversary",
-    "Dataset",
-    "Ensemble",
-    "FactorSpace",
-    "Info",
-    "Likelihood",
-    "LikelihoodModule",
-    "Needs",
-    "Objective",
-    "Pairing",
-    "Pass",
-    "Penalty",
-    "Posterior",
-    "Prior",
-    "PriorModule",
-    "Run",
-    "Scores",
-    "Term",
-    "UntwineError",
-    "__version__",
-    "analysis",
-    "constant",
-    "cyclic",
-    "dataset",
-    "datasets",
-    "each",
-    "evaluate",
-    "figures",
-    "fit",
-    "join",
-    "likelihoods",
-    "load",
-    "method",
-    "methods",
-    "metric",
-    "metrics",
-    "network",
-    "networks",
-    "pairings",
-    "part",
-    "penalties",
-    "posteriors",
-    "priors",
-    "ramp",
-    "resume",
-    "schedules",
-]
+# Type checkers cannot follow the table. To them, `X as X` makes a name public.
+if TYPE_CHECKING:
+    from untwine import analysis as analysis
+    from untwine import datasets as datasets
+    from untwine import methods as methods
+    from untwine import metrics as metrics
+    from untwine.data import Dataset as Dataset
+    from untwine.data import FactorSpace as FactorSpace
+    from untwine.data import dataset as dataset
+    from untwine.methods.registry import method as method
+    from untwine.metrics.score import metric as metric
+    from untwine.model import likelihoods as likelihoods
+    from untwine.model import networks as networks
+    from untwine.model import posteriors as posteriors
+    from untwine.model import priors as priors
+    from untwine.model.info import Info as Info
+    from untwine.model.likelihoods import Likelihood as Likelihood
+    from untwine.model.likelihoods import LikelihoodModule as LikelihoodModule
+    from untwine.model.networks import network as network
+    from untwine.model.posteriors import Posterior as Posterior
+    from untwine.model.priors import Prior as Prior
+    from untwine.model.priors import PriorModule as PriorModule
+    from untwine.model.vae import VAE as VAE
+    from untwine.objective import pairing as _pairing
+    from untwine.objective import penalties as penalties
+    from untwine.objective import schedules as schedules
+    from untwine.objective.core import Objective as Objective
+    from untwine.objective.core import Penalty as Penalty
+    from untwine.objective.schedules import constant as constant
+    from untwine.objective.schedules import cyclic as cyclic
+    from untwine.objective.schedules import join as join
+    from untwine.objective.schedules import ramp as ramp
+    from untwine.objective.terms import Adversary as Adversary
+    from untwine.objective.terms import Needs as Needs
+    from untwine.objective.terms import Pairing as Pairing
+    from untwine.objective.terms import Pass as Pass
+    from untwine.objective.terms import Term as Term
+    from untwine.parts import each as each
+    from untwine.parts import part as part
+    from untwine.report import figures as figures
+    from untwine.scoring.evaluation import evaluate as evaluate
+    from untwine.scoring.scores import Scores as Scores
+    from untwine.train.ensemble import Ensemble as Ensemble
+    from untwine.train.ensemble import load as load
+    from untwine.train.loop import fit as fit
+    from untwine.train.loop import resume as resume
+    from untwine.train.run import Run as Run
 
+    pairings = _pairing
+else:
+    __all__ = sorted(["UntwineError", "__version__", *_HOMES])
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        value: Any = importlib.import_module(_MODULES[name])
-    elif name in _NAMES:
-        value = getattr(importlib.import_module(_NAMES[name]), name)
-    else:
-        raise AttributeError(f"module 'untwine' has no attribute {name!r}")
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'untwine' has no attribute {name!r}")
+        module, _, attribute = _HOMES[name].partition(":")
+        value: Any = importlib.import_module(module)
+        if attribute:
+            value = getattr(value, attribute)
+        globals()[name] = value
+        return value
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+    def __dir__() -> list[str]:
+        return __all__

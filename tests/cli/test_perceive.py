@@ -105,7 +105,7 @@ def test_notes_on_factors(capsys: Captured):
 
 def test_order_that_is_not_seen(capsys: Captured):
     row = Row("x", "ordered", 5, 1.0, 0.5, 0.01, (0.0, 1.0), 0.05, 0.0, False, True)
-    cli_perceive._say(Importance({}, "squared-error", True, 4, 100, 0, row, (row,), {}))
+    cli_perceive._print_importance(Importance({}, "squared-error", True, 4, 100, 0, row, (row,), {}))
     assert "order not seen" in capsys.readouterr().out
 
 

@@ -1,6 +1,6 @@
-"""The command line: `untwine COMMAND ...`. Exit codes: 0 done, 1 failed, 2 the command line was wrong.
+"""The command line: `untwine COMMAND ...`. Exit codes: 0 done, 1 failed, 2 wrong command line.
 
-Each command is imported when it is called, so that `untwine --help` and `--version` answer at once.
+A command is imported when it is called, so that `untwine --help` and `--version` answer at once.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from typing import Any
 from untwine._version import __version__
 from untwine.errors import Unavailable, UntwineError, unknown
 
-# Where each command lives, and what it does.
+# The module of each command, and its line in the help.
 COMMANDS = {
     "demo": ("untwine.cli.demo", "train two small models in a few minutes and compare them"),
-    "train": ("untwine.cli.train", "train a method on a dataset, or go on with a run that was stopped"),
+    "train": ("untwine.cli.train", "train a method on a dataset, or resume a run that was stopped"),
     "evaluate": ("untwine.cli.evaluate", "score runs with any metric, global or local, and compare them"),
-    "perceive": ("untwine.cli.perceive", "how a loss perceives a dataset's factors, before anything is trained"),
+    "perceive": ("untwine.cli.perceive", "measure how a loss perceives a dataset's factors, before any training"),
     "methods": ("untwine.cli.lists", "list the methods"),
-    "data": ("untwine.cli.data", "list, get, check and show datasets: untwine data list"),
-    "bench": ("untwine.cli.bench", "measure the speed of training on this machine"),
+    "data": ("untwine.cli.data", "list, fetch, check and show datasets: untwine data list"),
+    "bench": ("untwine.cli.bench", "measure speed and quality on this machine"),
 }
 
 
 class UsageError(UntwineError):
-    """The command line was wrong: exit code 2."""
+    """A wrong command line: exit code 2."""
 
 
 @contextmanager
 def asked() -> Iterator[None]:
-    """Whatever of a request cannot be made is the command line's fault; data that cannot be had is not."""
+    """Turn errors about a request into usage errors, except for data that cannot be fetched."""
     try:
         yield
     except (UsageError, Unavailable):
@@ -48,7 +48,7 @@ def asked() -> Iterator[None]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    for stream in (sys.stdout, sys.stderr):  # a name that the terminal's encoding lacks is no reason to fail
+    for stream in (sys.stdout, sys.stderr):  # characters that the terminal lacks are escaped
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
@@ -60,14 +60,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         _say("interrupted")
         return 1
-    except BrokenPipeError:  # `untwine methods | head`: the reader has gone, and so do we
+    except BrokenPipeError:  # `untwine methods | head` has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except SystemExit as stop:  # tyro, after its help (0) or its message (2)
         return stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 2
 
 
-def _run(arguments: list[str]) -> int:
+def _run(words: list[str]) -> int:
+    """Run the command that the words name, after the imports that the user asks for."""
+    from untwine.cli.imports import import_installed_parts, import_parts, split_imports
+
+    arguments, imports = split_imports(words)
     if not arguments:
         print(_help(), file=sys.stderr)
         return 2
@@ -82,11 +86,15 @@ def _run(arguments: list[str]) -> int:
         raise UsageError(f"unknown option {first!r}; see: untwine --help")
     if first not in COMMANDS:
         raise UsageError(str(unknown("command", first, COMMANDS)))
+    import_installed_parts()
+    import_parts(imports)
     command = getattr(importlib.import_module(COMMANDS[first][0]), first)
     return command(rest) or 0
 
 
 def _help() -> str:
+    from untwine.cli.imports import HELP
+
     lines = [f"  {name:9} {what}" for name, (_, what) in COMMANDS.items()]
     return "\n".join(
         [
@@ -98,15 +106,17 @@ def _help() -> str:
             *lines,
             "",
             "options:",
-            "  --help     show this help; untwine COMMAND --help shows a command's own",
-            "  --version  show the version",
+            "  --help     Show this help; untwine COMMAND --help shows the options of a command.",
+            "  --version  Show the version.",
+            "  --import MODULE_OR_FILE",
+            f"             {HELP}",
             "",
             "A first look: untwine demo",
         ]
     )
 
 
-# --- what every command says, and how -------------------------------------------------------------------
+# --- messages -------------------------------------------------------------------------------------------
 
 
 def _say(text: str) -> None:
@@ -116,14 +126,14 @@ def _say(text: str) -> None:
 
 @contextmanager
 def _our_warnings() -> Iterator[None]:
-    """Warnings for users in one line each, and each of them once; those of torch and for developers as ever."""
-    said = set[str]()
+    """Print warnings for users in one line each, and each once. Others, such as torch's, keep Python's form."""
+    printed = set[str]()
 
     def show(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
         if category is not UserWarning or "torch" in Path(filename).parts:
             old(message, category, filename, lineno, file, line)
-        elif str(message) not in said:
-            said.add(str(message))
+        elif str(message) not in printed:
+            printed.add(str(message))
             _say(f"warning: {message}")
 
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""What `untwine train` does with a run: train what is left of it, and say what there is."""
+"""Train a run and print its members, for `untwine train` and `untwine train --resume`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ from untwine.errors import UntwineError
 
 
 def fit(run: Any, out: Path, options: dict[str, Any], as_json: bool) -> None:
-    """Train what is left to train, then say what there is."""
+    """Train the members that are not finished, then print all members.
+
+    Args:
+        run: The run.
+        out: Its folder.
+        options: Arguments of `untwine.fit`.
+        as_json: Whether to print JSON.
+    """
     from untwine.scoring import results
     from untwine.train import loop
     from untwine.train.folder import FINISHED
@@ -29,22 +36,22 @@ def fit(run: Any, out: Path, options: dict[str, Any], as_json: bool) -> None:
             raise
         failure = UntwineError("every model diverged: try a smaller learning rate (--lr), or --clip 1")
         failure.__cause__ = error
-    found = results.members(out)
+    members = results.members(out)
     trained = [name for name in finished() if name not in before]
     if as_json:
-        output.as_json({"out": str(out), "trained": trained, "members": found})
+        output.as_json({"out": str(out), "trained": trained, "members": members})
     else:
-        _say(out, found, trained)
+        _print_members(out, members, trained)
     if failure is not None:
         raise failure
 
 
-def _say(out: Path, found: dict[str, Any], trained: list[str]) -> None:
+def _print_members(out: Path, members: dict[str, Any], trained: list[str]) -> None:
     if not trained:
         print(f"Nothing to train: {out} is finished.")
-    elif len(trained) < len(found):
+    elif len(trained) < len(members):
         print(f"Trained {', '.join(trained)}; the others were there already.")
-    output.members(found)
+    output.members(members)
     print(f"Results are in {out}")
-    if any(member["state"] == "done" for member in found.values()):
-        print(f'Go on in Python: import untwine; ensemble = untwine.load("{out}")')
+    if any(member["state"] == "done" for member in members.values()):
+        print(f'Continue in Python: import untwine; ensemble = untwine.load("{out}")')

@@ -1,4 +1,4 @@
-"""`untwine methods`: what there is, from signatures and docstrings."""
+"""`untwine methods`: the list of methods, from their signatures and docstrings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def methods(args: list[str]) -> None:
 
     about = "List the methods with their arguments and defaults."
     as_json = flags.parse("untwine methods", about, [flags.switch("json", flags.JSON)], args).json
-    found = [
+    entries = [
         {
             "name": name,
             "summary": flags.summary(methods[name]),
@@ -22,11 +22,15 @@ def methods(args: list[str]) -> None:
         for name in methods.names()
     ]
     if as_json:
-        output.as_json({"methods": found})
+        output.as_json({"methods": entries})
         return
     rows = []
-    for one in found:
-        arguments = [*one["needs"], *(f"{key}={value!r}" for key, value in one["arguments"].items())]
-        rows.append([flags.hyphens(one["name"]), one["summary"], ", ".join(arguments)])
+    for entry in entries:
+        arguments = [*entry["needs"], *(f"{key}={value!r}" for key, value in entry["arguments"].items())]
+        rows.append([flags.hyphens(entry["name"]), entry["summary"], ", ".join(arguments)])
     output.table(["method", "what it minimises or is", "arguments"], rows, lines=True)
-    print(f"Every method also takes another {', '.join(PARTS)}. All about one: untwine train METHOD --help")
+    print(
+        f"Every method also takes another {', '.join(PARTS)}.\n"
+        "All options of a method: untwine train METHOD --help\n"
+        "Methods of your own: untwine methods --import MODULE_OR_FILE"
+    )

@@ -9,41 +9,54 @@ from typing import Any
 
 
 def as_json(value: Any) -> None:
-    """The only thing on stdout, where a command was asked for JSON."""
+    """Print a value as JSON. A command with `--json` prints nothing else to stdout."""
     print(json.dumps(value, indent=2, allow_nan=False, default=str))
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: bool = False, lines: bool = False) -> None:
-    """Rows under their headings; `numbers` are set to the right, but for the first column."""
+    """Print rows under their headings.
+
+    Args:
+        columns: The headings.
+        rows: The texts of the cells.
+        numbers: Whether all columns but the first hold numbers, which are aligned to the right and never wrapped.
+        lines: Whether a line separates two rows.
+    """
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
-    made = Table(box=box.SIMPLE, show_lines=lines, pad_edge=False)
+    grid = Table(box=box.SIMPLE, show_lines=lines, pad_edge=False)
     for i, column in enumerate(columns):
         least = max(len(row[0]) for row in rows) if rows and not i else None  # a name is never cut
-        made.add_column(column, justify="right" if numbers and i else "left", no_wrap=numbers or not i, min_width=least)
+        grid.add_column(column, justify="right" if numbers and i else "left", no_wrap=numbers or not i, min_width=least)
     for row in rows:
-        made.add_row(*row)
-    # Nobody's terminal sets the width of a file. Numbers are never cut: a narrow terminal goes on in the next line.
+        grid.add_row(*row)
+    # A file has no terminal that sets its width. A narrow terminal wraps rows of numbers, which are never cut.
     width = 200 if numbers else None if sys.stdout.isatty() else 140
-    Console(width=width, markup=False, highlight=False).print(made, soft_wrap=numbers)
+    Console(width=width, markup=False, highlight=False).print(grid, soft_wrap=numbers)
 
 
-def members(found: Mapping[str, Mapping[str, Any]], terms: Sequence[str] = ()) -> None:
-    """A row for each member: its own numbers, its last logged terms (or those named), and its state."""
-    own = _keys(member["own"] for member in found.values())
-    every = terms or _keys(member["terms"] for member in found.values())
+def members(members: Mapping[str, Mapping[str, Any]], terms: Sequence[str] = ()) -> None:
+    """Print a row for each member: the numbers in which members differ, its last logged terms, and its state.
+
+    Args:
+        members: What `scoring.results.members` returns.
+        terms: The terms to print; by default every term.
+    """
+    settings = _keys(member["own"] for member in members.values())
+    logged = terms or _keys(member["terms"] for member in members.values())
     rows = []
-    for name, member in found.items():
-        values = [*(member["own"].get(key) for key in own), *(member["terms"].get(term) for term in every)]
+    for name, member in members.items():
+        values = [*(member["own"].get(key) for key in settings), *(member["terms"].get(term) for term in logged)]
         rows.append([name, *map(_number, values), state(member)])
-    columns = [key.rpartition(".")[2] for key in own] + list(every)
+    columns = [key.rpartition(".")[2] for key in settings] + list(logged)
     table(["member", *(column.replace("_", " ") for column in columns), "state"], rows, numbers=True)
 
 
-def _keys(several: Iterable[Mapping[str, Any]]) -> list[str]:
-    return list(dict.fromkeys(key for one in several for key in one))
+def _keys(mappings: Iterable[Mapping[str, Any]]) -> list[str]:
+    """All keys, each once."""
+    return list(dict.fromkeys(key for mapping in mappings for key in mapping))
 
 
 def _number(value: Any) -> str:

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
 import math
-import textwrap
-from typing import Any
+from typing import Any, NoReturn
 
 from untwine.cli import flags, named, output
 
-# Lists of short lines: help joins the lines of a paragraph into a long one.
+# Lists of short lines: the help joins the lines of a paragraph.
 ABOUT = """See which factors of a dataset a VAE would learn first, and which it could not put in order.
-
-- perceived distance: what a loss L costs between two images, L(x, y) - L(x, x) (michlo2023)
-- pairs that differ in one factor alone are compared; factors with larger distances are learned first
+- perceived distance: the loss L between two images, L(x, y) - L(x, x) (michlo2023)
+- pairs of images that differ in one factor alone are compared; a VAE learns factors with larger distances first
 - correlation: of distances and differences of values; near 0, the loss does not see the order of the values
 - adversarial: all values are equally far apart; try --likelihood "overlap(squared-error)" on such a factor
 
 The folder gets:
-
-- importance.json and cumulative.png: mean distances and how they are spread (Table A1, Figure A1)
+- importance.json and cumulative.png: mean distances and their distribution (Table A1, Figure A1)
 - perceived.npz and matrices.png: the distances along each factor (Figure 3)"""
 
 EXAMPLES = """untwine perceive xy-squares
@@ -30,86 +26,67 @@ untwine perceive images --dataset.source my-pictures/"""
 
 
 def perceive(args: list[str]) -> None:
+    """Measure and print the importance of a dataset's factors, and write the folder about it."""
     from untwine.report.perceived_factors import check_perceived_factors, write_perceived_factors
 
-    def fields(name: str) -> list[Any]:
-        return [("perceive", flags.arguments(write_perceived_factors, prefix=False, shown={"out": _out(name)}))]
-
-    made, given = named.of_dataset(
-        "perceive", args, ABOUT, EXAMPLES, fields, lambda usage: _overview(usage, write_perceived_factors)
+    dataset_function, parsed = named.of_dataset("perceive", args, ABOUT, EXAMPLES, _fields, _overview)
+    _, result = named.carried_out(
+        check_perceived_factors, write_perceived_factors, dataset_function, parsed, flags.values(parsed.perceive)
     )
-    _, found = named.carried_out(
-        check_perceived_factors, write_perceived_factors, made, given, flags.values(given.perceive)
-    )
-    if given.json:
-        importance = found["importance"].to_json()
-        output.as_json({"out": str(found["out"]), "files": found["files"], **importance})
+    if parsed.json:
+        importance = result["importance"].to_json()
+        output.as_json({"out": str(result["out"]), "files": result["files"], **importance})
         return
-    _say(found["importance"])
-    print(f"Saved in {found['out']}: {', '.join(found['files'])}")
+    _print_importance(result["importance"])
+    print(f"Saved in {result['out']}: {', '.join(result['files'])}")
 
 
-def _out(name: str) -> str:
-    return f"perceived/{name}, with the arguments and the likelihood that are not as ever"
+def _fields(dataset: str) -> list[Any]:
+    from untwine.report.perceived_factors import write_perceived_factors
+
+    out = f"perceived/{dataset}, followed by non-default arguments and the likelihood"
+    return [("perceive", flags.arguments(write_perceived_factors, prefix=False, shown={"out": out}))]
 
 
-def _overview(usage: str, run: Any) -> str:
-    """Help without a dataset."""
+def _overview(usage: str) -> NoReturn:
+    """Print the help without a dataset, and stop."""
     from untwine.data import datasets
 
-    options = {name: parameter.default for name, parameter in inspect.signature(run).parameters.items()}
-    del options["dataset"]
-    options["out"] = _out("DATASET")
-    said = {
-        f"--{flags.hyphens(name)}": f"{flags.mention(run, name)} (default: {default})"
-        for name, default in options.items()
-    }
-    return "\n".join(
+    names = [f"- {flags.hyphens(name)}: {flags.summary(datasets[name])}" for name in datasets.names()]
+    examples = [f"- {example}" for example in EXAMPLES.splitlines()]
+    about = "\n".join(
         [
-            usage,
-            "",
-            ABOUT,
-            "",
-            "datasets:",
-            *(_lines(flags.hyphens(name), flags.summary(datasets[name]), 22) for name in datasets.names()),
-            "",
-            "options (and those of a dataset: untwine perceive DATASET --help):",
-            *(_lines(option, what, 14) for option, what in (said | {"--json": flags.JSON}).items()),
-            "",
-            "examples:",
-            named.indented(EXAMPLES),
+            *(ABOUT, "", "Datasets:", *names, ""),
+            *("The options of a dataset: untwine perceive DATASET --help", ""),
+            *("Examples:", *examples),
         ]
     )
+    fields = [*_fields("DATASET"), flags.switch("json", flags.JSON)]
+    raise SystemExit(flags.parse("untwine perceive DATASET", about, fields, ["--help"]))
 
 
-def _lines(name: str, what: str, room: int) -> str:
-    return textwrap.fill(what, 118, initial_indent=f"  {name:{room}} ", subsequent_indent=" " * (room + 3))
+# --- the table ------------------------------------------------------------------------------------------
 
 
-# --- what was found -------------------------------------------------------------------------------------
-
-
-def _say(found: Any) -> None:
-    rows = (found.random, *found.factors)
-    # As many decimals for all, so that the largest has four digits.
+def _print_importance(importance: Any) -> None:
+    rows = (importance.random, *importance.factors)
+    # All means have the same number of decimals; the largest has four digits.
     largest = max(abs(row.mean) for row in rows)
     decimals = min(9, max(0, 3 - math.floor(math.log10(largest)))) if largest else 4
     lines = [_row(row, decimals) for row in rows]
     output.table(["factor", "values", "mean distance", "± 2 s.e.", "std", "correlation", "note"], lines, numbers=True)
     print(
-        f"Distances: {found.likelihood}, L(x, y) - L(x, x), per element (an example has {found.elements:,}), "
-        f"{found.pairs:,} pairs for each row."
+        f"Distances: {importance.likelihood}, L(x, y) - L(x, x), per element (an example has {importance.elements:,}), "
+        f"{importance.pairs:,} pairs for each row."
     )
-    for name, why in found.left_out.items():
+    for name, why in importance.left_out.items():
         print(f"Left out: {name}; {why}.")
-    if found.factors:
+    if importance.factors:
         print(
-            "A VAE prefers to learn factors with larger distances first; this sample does not order means that differ"
+            "A VAE prefers to learn factors with larger distances first. The order of means that differ by less than\n"
+            "their errors (± 2 s.e.) is not certain. A correlation (Spearman's, of perceived distance and difference\n"
+            "of values) near 0 means that the loss does not see the order of a factor's values."
         )
-        print(
-            "by less than their errors (± 2 s.e.). A correlation (Spearman's, of perceived distance and difference of"
-        )
-        print("values) near 0 means that the loss does not see the order of a factor's values.")
 
 
 def _row(row: Any, decimals: int) -> list[str]:

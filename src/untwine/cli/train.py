@@ -1,57 +1,54 @@
-"""`untwine train`: a run from flags, or the rest of one that was stopped."""
+"""`untwine train`: train a run that flags describe, or resume one that was stopped."""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
-import typing
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from untwine.cli import UsageError, asked, flags
+from untwine.cli import UsageError, asked, flags, imports
 from untwine.cli.fitting import fit
 from untwine.methods import methods
 from untwine.methods.registry import own_parts
 
-# What the fields of a run and the arguments of `fit` mean; their defaults are those of Python, and of the method.
-RUN = {
-    "latents": "how many numbers describe an example",
-    "seeds": "one model for each seed",
-    "data_seeds": "seeds of the data's order and of the noise, if they are to differ from the seeds",
-    "steps": "how long to train",
-    "batch_size": "examples in a step",
-    "lr": "the learning rate",
-    "sampling": "iid (with replacement) or epochs (reshuffled)",
-    "clip": "the largest norm of a gradient; longer ones are cut",
-    "precision": "float32 or bfloat16",
-    "standardise": "whether a network sees images less their mean, over their standard deviation, by channel",
-    "log_every": "steps between two lines of the log",
-    "watch": "further terms for the log, such as jacobian-l1",
+# Arguments of a run that are flags. Their help and types are those of `Run`, their defaults those of the method.
+RUN = ("latents", "seeds", "data_seeds", "steps", "batch_size", "lr", "sampling", "clip", "precision", "standardise")
+RUN += ("log_every", "watch")
+# Help for arguments that Python takes in more forms than the command line.
+HELP = {
+    "seeds": "One model for each seed.",
+    "lr": "The learning rate: a number, or one for each seed.",
+    "watch": "Further terms for the log, such as jacobian-l1.",
 }
-FIT = {
-    "device": "auto, cpu, cuda or mps",
-    "path": "fast (the whole step compiled for a GPU, after half a minute), plain, or auto: fast where it pays",
-    "pack_size": "how many models train at once, if not all of them",
-    "checkpoint_seconds": "time between two checkpoints",
-    "tensorboard": "write the terms for TensorBoard, too",
-}
-# Fields that Python takes in several forms: how their text is read, and whether there may be several.
-READ = {
-    "seeds": (flags.seeds, False),
-    "data_seeds": (flags.data_seeds, False),
-    "lr": (flags.numbers, False),
-    "watch": (str, True),
-    "clip": (flags.decimal, False),
+# How the text of such an argument is read, and whether it may have several values.
+READ = {"seeds": (flags.seeds, False), "data_seeds": (flags.data_seeds, False), "watch": (str, True)}
+# Arguments of `fit` that are no flags.
+NOT_FLAGS = ("run", "out", "progress", "batching", "resident")
+# The help without a method shows these, which it does not look up, since that would import torch.
+OVERVIEW = {
+    "--dataset NAME": "The dataset (required).",
+    "--network NAME": "The network; by default one that suits the method and the data.",
+    "--latents INT": "The number of latents.",
+    "--seeds 0-9": "One model for each seed.",
+    "--steps INT": "The number of training steps.",
+    "--lr NUMBER": "The learning rate.",
+    "--device NAME": "auto, cpu, cuda or mps.",
+    "--out TEXT": "The folder of the run.",
+    "--resume DIR": "Resume the run in this folder.",
+    "--import MODULE_OR_FILE": imports.HELP,
+    "--json": flags.JSON,
 }
 SUMMARY = """Numbers may have a value for each seed, as in: --{number} 1,2,4 --seeds 0-2
 
-Quote what has brackets, as in: --prior "sparse(gamma=0.8)"
+Quote a text with brackets, as in: --prior "sparse(gamma=0.8)"
 
 Name a dataset and a network to see their options here, too: --dataset three-dots --network conv --help"""
 
 
 def train(args: list[str]) -> None:
+    """Train the run that the flags describe, or resume the run of `--resume`."""
     if any(arg == "--resume" or arg.startswith("--resume=") for arg in args):
         _resume(args)
         return
@@ -63,19 +60,19 @@ def train(args: list[str]) -> None:
         print(_overview())
         return
     flags.find(methods, method)
-    given = _parse(method, rest)
-    out = Path(given.out or _out(method, given.dataset_name))
-    run = _run(method, given)
+    parsed = _parse(method, rest)
+    out = Path(parsed.out or _out(method, parsed.dataset_name))
+    run = _run(method, parsed)
     from untwine.train.loop import Refused
 
     try:
-        fit(run, out, flags.values(given.machine), given.json)
-    except Refused as error:  # the network may not suit the data, say: the flags are to blame, not a file
+        fit(run, out, flags.values(parsed.machine), parsed.json)
+    except Refused as error:  # such as a network that does not suit the data: the flags are wrong
         raise UsageError(str(error)) from None
 
 
 def _split(args: list[str]) -> tuple[str | None, list[str]]:
-    """The method, which comes first or is the first word that is one, and all the rest."""
+    """The method, which is the first word or the first name of a method, and all other words."""
     known = {name for method in methods.names() for name in (method, flags.hyphens(method))}
     places = [0] if args and not args[0].startswith("-") else []
     places += [i for i, arg in enumerate(args) if arg in known]
@@ -86,83 +83,78 @@ def _split(args: list[str]) -> tuple[str | None, list[str]]:
 
 
 def _parse(method: str, args: list[str]) -> Any:
-    """All flags of a method with the dataset, network and optimiser that the arguments name."""
+    """The values of all flags of a method, and of the dataset, network and optimiser that the arguments name."""
     from untwine.data import datasets
     from untwine.model.networks import networks
     from untwine.train.optimisers import optimisers
     from untwine.train.run import Run
     from untwine.train.run import defaults as published
 
-    defaults = {name: p.default for name, p in inspect.signature(Run).parameters.items()} | published(method)
+    defaults = {name: parameter.default for name, parameter in inspect.signature(Run).parameters.items()}
+    defaults |= {"dataset": dataclasses.MISSING, **published(method)}
     fields: list[Any] = []
-    own = flags.arguments(methods[method], prefix=False, per_member=True, shown=own_parts(method))
-    nested: list[Any] = [("method", own)]
+    of_method = flags.arguments(methods[method], prefix=False, per_member=True, shown=own_parts(method))
+    groups: list[Any] = [("method", of_method)]
     for kind, registry in (("dataset", datasets), ("network", networks), ("optimiser", optimisers)):
         name = _value(args, f"--{kind}") or defaults[kind]
         choices = ", ".join(map(flags.hyphens, registry.names()))
-        auto = "auto (the method's published one where it takes such data, else one that suits them)"
+        auto = "auto (the method's published network where it takes such data, else one that suits the data)"
         help = f"{auto}, {choices}" if defaults[kind] == "auto" else choices
         fields.append(flags.flag(f"{kind}_name", str, default=defaults[kind], help=help, called=kind))
         if isinstance(name, str) and name != "auto":
-            nested.append((kind, flags.arguments(flags.find(registry, name))))
+            groups.append((kind, flags.arguments(flags.find(registry, name))))
     out = _out(method, _value(args, "--dataset") or "DATASET")
-    fields.append(flags.flag("out", str, default=None, help="the folder of the run", shown=out))
+    fields.append(flags.flag("out", str, default=None, help="The folder of the run.", shown=out))
     fields.append(flags.switch("json", flags.JSON))
-    nested += [("run", _run_flags(defaults)), ("machine", _machine_flags())]
+    groups += [("run", _run_flags(defaults)), ("machine", _machine_flags())]
     parameters = inspect.signature(methods[method]).parameters
     number = next((name for name, p in parameters.items() if isinstance(p.default, float)), "lr")
     about = f"{flags.description(methods[method])}\n\n{SUMMARY.format(number=flags.hyphens(number))}"
-    return flags.parse(f"untwine train {flags.hyphens(method)}", about, [*fields, *nested], args)
+    return flags.parse(f"untwine train {flags.hyphens(method)}", about, [*fields, *groups], args)
 
 
 def _out(method: str, dataset: str) -> str:
+    """The default folder of a run."""
     return f"runs/{flags.hyphens(method)}-{flags.hyphens(dataset)}"
 
 
 def _value(args: list[str], flag: str) -> str | None:
-    """The value of a flag, before anything is parsed."""
-    found = None
+    """The value of a flag, before the flags that depend on it are known; the last use counts."""
+    value = None
     for i, arg in enumerate(args):
         if arg == flag and i + 1 < len(args) and not args[i + 1].startswith("-"):
-            found = args[i + 1]
+            value = args[i + 1]
         elif arg.startswith(f"{flag}="):
-            found = arg.partition("=")[2]
-    return found
+            value = arg.partition("=")[2]
+    return value
 
 
 def _run_flags(defaults: Mapping[str, Any]) -> type:
+    """The flags of a run's settings, with the defaults of the method."""
+    from untwine.arguments import hints
     from untwine.train.run import Run
 
-    hints, fields = typing.get_type_hints(Run), []
-    for field in dataclasses.fields(Run):
-        if field.name in RUN:
-            default = defaults[field.name]
-            read, several = READ.get(field.name) or flags.reader(hints[field.name], default) or (str, False)
-            fields.append(flags.flag(field.name, read, several, default, RUN[field.name], prefix=False))
+    annotations, fields = hints(Run), []
+    for name in RUN:
+        read, several = READ.get(name) or flags.reader(annotations[name], defaults[name]) or (str, False)
+        help = HELP.get(name) or flags.argument_help(Run, name)
+        fields.append(flags.flag(name, read, several, defaults[name], help, prefix=False))
     return dataclasses.make_dataclass("run", fields)
 
 
 def _machine_flags() -> type:
+    """The flags of `fit`, which do not change what is trained."""
     from untwine.train import loop
 
-    parameters = inspect.signature(loop.fit, eval_str=True).parameters
-    fields = []
-    for name, help in FIT.items():
-        default = parameters[name].default
-        if default is False:
-            fields.append(flags.switch(name, help))
-            continue
-        read, several = flags.reader(parameters[name].annotation, default) or (str, False)
-        fields.append(flags.flag(name, read, several, default, help, prefix=False))
-    return dataclasses.make_dataclass("fit", fields)
+    return flags.arguments(loop.fit, prefix=False, leave_out=NOT_FLAGS, switches=True)
 
 
 def _overview() -> str:
-    """Help without a method. It needs no torch, and so has no defaults."""
+    """The help without a method."""
     from untwine.data import datasets
 
     def lines(named: Mapping[str, str]) -> list[str]:
-        return [f"  {name:22} {what}" for name, what in named.items()]
+        return [f"  {name:23} {what}" for name, what in named.items()]
 
     def summaries(registry: Any) -> list[str]:
         return lines({flags.hyphens(name): flags.summary(registry[name]) for name in registry.names()})
@@ -172,15 +164,12 @@ def _overview() -> str:
             "usage: untwine train METHOD --dataset NAME [OPTIONS]",
             "       untwine train --resume DIR [OPTIONS]",
             "",
-            "Train a method on a dataset, or go on with a run that was stopped.",
+            "Train a method on a dataset, or resume a run that was stopped.",
             "Every option with its default: untwine train METHOD --dataset NAME --network NAME --help",
             "",
             *("methods:", *summaries(methods), ""),
             *("datasets:", *summaries(datasets), ""),
-            "options:",
-            *lines({f"--{flags.hyphens(name)}": what for name, what in (RUN | FIT).items()}),
-            *lines({"--out": "the folder of the run", "--json": flags.JSON}),
-            "",
+            *("some options:", *lines(OVERVIEW), ""),
             "example: untwine train jl1-vae --dataset three-dots --gamma 0.1 --seeds 0-9",
         ]
     )
@@ -189,29 +178,30 @@ def _overview() -> str:
 # --- the run --------------------------------------------------------------------------------------------
 
 
-def _run(method: str, given: Any) -> Any:
-    """The run that the flags describe. Whatever of it cannot be made is the command line's fault."""
+def _run(method: str, parsed: Any) -> Any:
+    """The run that the flags describe; an error in it is an error of the command line."""
     from untwine.train.devices import pick_device
     from untwine.train.paths import check_path
     from untwine.train.run import Run
 
-    named = {}
+    specs = {}
     for kind in ("dataset", "network", "optimiser"):
-        name, chosen = getattr(given, f"{kind}_name"), getattr(given, kind, None)
-        named[kind] = name if chosen is None else {"name": name, **flags.values(chosen)}
+        name, group = getattr(parsed, f"{kind}_name"), getattr(parsed, kind, None)
+        specs[kind] = name if group is None else {"name": name, **flags.values(group)}
     with asked():
-        run = Run(method={"name": method, **flags.values(given.method)}, **named, **flags.values(given.run))
-        machine = flags.values(given.machine)
+        run = Run(method={"name": method, **flags.values(parsed.method)}, **specs, **flags.values(parsed.run))
+        machine = flags.values(parsed.machine)
         check_path(machine["path"], pick_device(machine["device"]), "vmap")
     return run
 
 
 def _resume(args: list[str]) -> None:
-    where = flags.flag("resume", str, help="the folder of a run that was stopped")
-    about = "Go on with a run that was stopped: the result is that of a run without interruption."
+    """Resume the run of a folder."""
+    where = flags.flag("resume", str, help="The folder of a run that was stopped.")
+    about = "Resume a run that was stopped. The result is the same as without the interruption."
     fields = [where, flags.switch("json", flags.JSON), ("machine", _machine_flags())]
-    given = flags.parse("untwine train", about, fields, args)
+    parsed = flags.parse("untwine train", about, fields, args)
     from untwine.train.folder import stored
 
-    path = Path(given.resume)
-    fit(stored(path), path, flags.values(given.machine), given.json)
+    path = Path(parsed.resume)
+    fit(stored(path), path, flags.values(parsed.machine), parsed.json)

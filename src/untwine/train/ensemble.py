@@ -204,7 +204,7 @@ def gather(
     ids: Sequence[str] | None = None,
     trained: Mapping[str, tuple[Member, VAE]] | None = None,
 ) -> Ensemble:
-    """The finished members of a run, without a word about the others.
+    """The finished members of a run, without a warning about the others.
 
     Args:
         record: What is known of the run.
