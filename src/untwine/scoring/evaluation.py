@@ -142,4 +142,8 @@ def _opened(run: str | Path | Ensemble | Run, device: str) -> tuple[Ensemble, di
     else:
         specs = {entry["name"]: entry["spec"] for entry in record.entries}
     own = dict(zip(specs, own_numbers(list(specs.values())), strict=True))
-    return ensemble, {member.name: {"id": member.id, "own": own.get(member.name, {})} for member in ensemble.members}, path
+    return (
+        ensemble,
+        {member.name: {"id": member.id, "own": own.get(member.name, {})} for member in ensemble.members},
+        path,
+    )
