@@ -109,6 +109,8 @@ def test_metrics_of_ones_own_by_name_and_as_functions(ensemble: uw.Ensemble):
     finally:
         del uw.metrics.score.metrics._entries["spread_of_codes"]
     assert uw.metric is uw.metrics.metric
+    with pytest.raises(UntwineError, match="If 'local-spread-of-codes' is your own, import the module that defines it"):
+        uw.evaluate(ensemble, ["local_spread_of_codes(power=2.0)"], **FAST)
 
 
 def test_metrics_with_arguments_as_partials(ensemble: uw.Ensemble):
