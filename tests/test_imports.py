@@ -1,6 +1,7 @@
 """Imports flow one way, and the quick ones stay quick."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -57,8 +58,12 @@ def may_import(importer: str, imported: str) -> bool:
     return LEVEL[importer] < LEVEL[imported]
 
 
+# A string such as "untwine.train.loop" or "untwine.train.loop:fit": a module that is imported by its name.
+NAMED_IN_TEXT = re.compile(r"(untwine(?:\.[a-z_][a-z0-9_]*)+)(?::\w+)?")
+
+
 def imports(tree: ast.AST, module: str, is_package: bool) -> Iterator[tuple[int, str]]:
-    """Line and full name of all that the tree imports: at the top, in a function, or for typing alone.
+    """Line and full name of all that the tree imports: at the top, in a function, for typing alone, or by a string.
 
     `from a import b` yields `a.b`, for b may be a module; relative names are resolved.
     """
@@ -74,11 +79,8 @@ def imports(tree: ast.AST, module: str, is_package: bool) -> Iterator[tuple[int,
                 base = package[: len(package) + 1 - level] if level else []
                 for alias in names:
                     yield node.lineno, ".".join([*base, *filter(None, [source]), alias.name])
-            case ast.Call(
-                func=ast.Name(id="import_module" | "__import__") | ast.Attribute(attr="import_module"),
-                args=[ast.Constant(value=str(name)), *_],
-            ):
-                yield node.lineno, name
+            case ast.Constant(value=str(text)) if named := NAMED_IN_TEXT.fullmatch(text):
+                yield node.lineno, named[1]
 
 
 def imported_module(name: str) -> str | None:
@@ -137,6 +139,55 @@ def test_module_imports_from_below_only(module: str, path: Path):
     assert violations(path.read_text(encoding="utf-8"), module, path.name == "__init__.py") == []
 
 
+def dependencies() -> dict[str, set[str]]:
+    """For each module the modules that it imports, in whatever way."""
+    named = {".".join(filter(None, ("untwine", module))): path for module, path in modules()}
+
+    def module_of(name: str) -> str:
+        while name not in named:
+            name = name.rpartition(".")[0]
+        return name
+
+    graph = {}
+    for name, path in named.items():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        found = imports(tree, name.partition(".")[2], path.name == "__init__.py")
+        graph[name] = {module_of(target) for _, target in found if target.split(".")[0] == "untwine"} - {name}
+    return graph
+
+
+def cycles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Groups of modules that all import each other, directly or not.
+
+    >>> cycles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}})
+    [['a', 'b', 'c']]
+    """
+    reached = {name: _reachable(graph, name) for name in graph}
+    groups = {tuple(sorted(other for other in reached[name] if name in reached[other])) for name in graph}
+    return sorted(list(group) for group in groups if group)
+
+
+def _reachable(graph: dict[str, set[str]], start: str) -> set[str]:
+    seen: set[str] = set()
+    pending = [start]
+    while pending:
+        for name in graph[pending.pop()] - seen:
+            seen.add(name)
+            pending.append(name)
+    return seen
+
+
+def test_no_modules_import_each_other():
+    """Neither at run time, nor for typing, nor by names in strings."""
+    assert cycles(dependencies()) == []
+
+
+def test_cycles_are_found_through_strings_and_typing():
+    graph = dependencies()
+    assert "untwine.train.loop" in graph["untwine"]  # by a string
+    assert cycles({**graph, "untwine.errors": graph["untwine.errors"] | {"untwine.cli"}}) != []
+
+
 def test_every_folder_is_a_room():
     folders = {path.name for path in PACKAGE.iterdir() if path.is_dir() and any(path.rglob("*.py"))}
     assert folders <= LEVEL.keys(), "a new room needs a place in LEVELS and in the design"
@@ -156,6 +207,7 @@ def test_every_folder_is_a_room():
         ("model.vae", "def f():\n    from untwine.metrics import mig"),
         ("model.vae", "if TYPE_CHECKING:\n    from untwine.train import Ensemble"),
         ("model.vae", "import importlib\nimportlib.import_module('untwine.train')"),
+        ("model.vae", "TABLE = {'fit': 'untwine.train.loop'}"),
         ("report.page", "from untwine.launch import map"),
         ("metrics.mig", "from untwine.train import Ensemble"),
         ("train.loop", "from untwine.analysis import alignment"),

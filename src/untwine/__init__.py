@@ -33,6 +33,7 @@ _HOMES = {
     "Prior": "untwine.model.priors:Prior",
     "PriorModule": "untwine.model.priors:PriorModule",
     "Run": "untwine.train.run:Run",
+    "Scores": "untwine.scoring.scores:Scores",
     "Term": "untwine.objective.terms:Term",
     "VAE": "untwine.model.vae:VAE",
     "analysis": "untwine.analysis",
@@ -41,6 +42,7 @@ _HOMES = {
     "dataset": "untwine.data:dataset",
     "datasets": "untwine.datasets",
     "each": "untwine.parts:each",
+    "evaluate": "untwine.scoring.evaluation:evaluate",
     "figures": "untwine.report.figures",
     "fit": "untwine.train.loop:fit",
     "join": "untwine.objective.schedules:join",
@@ -102,6 +104,8 @@ if TYPE_CHECKING:
     from untwine.parts import each as each
     from untwine.parts import part as part
     from untwine.report import figures as figures
+    from untwine.scoring.evaluation import evaluate as evaluate
+    from untwine.scoring.scores import Scores as Scores
     from untwine.train.ensemble import Ensemble as Ensemble
     from untwine.train.ensemble import load as load
     from untwine.train.loop import fit as fit

@@ -9,47 +9,16 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from untwine.data.contract import Dataset
-from untwine.data.families.cars3d import cars3d
-from untwine.data.families.dots import three_dots
-from untwine.data.families.dsprites import dsprites
-from untwine.data.families.images import images
-from untwine.data.families.mnist import fashion_mnist, mnist
-from untwine.data.families.mpi3d import mpi3d, mpi3d_multi
-from untwine.data.families.patches import natural_patches
-from untwine.data.families.pinwheel import pinwheel
-from untwine.data.families.shapes3d import shapes3d
-from untwine.data.families.smallnorb import smallnorb
-from untwine.data.families.squares import xy_squares
-from untwine.data.families.synthetic import synthetic_linear, synthetic_nonlinear
-from untwine.data.families.tiled import tiled
+from untwine.data.families.registered import *  # noqa: F403 - the list of datasets is kept there alone
 from untwine.data.specs import datasets as _registry
-
-__all__ = [
-    "cars3d",
-    "dsprites",
-    "fashion_mnist",
-    "get",
-    "images",
-    "mnist",
-    "mpi3d",
-    "mpi3d_multi",
-    "names",
-    "natural_patches",
-    "pinwheel",
-    "shapes3d",
-    "smallnorb",
-    "synthetic_linear",
-    "synthetic_nonlinear",
-    "three_dots",
-    "tiled",
-    "xy_squares",
-]
+from untwine.errors import UntwineError
 
 
 def names() -> list[str]:
-    """The names of all datasets.
+    """The names of all datasets, including the user's own.
 
     >>> "three_dots" in names()
     True
@@ -58,5 +27,21 @@ def names() -> list[str]:
 
 
 def get(name: str) -> Callable[..., Dataset]:
-    """The dataset function of this name; a misspelt one is answered with a suggestion."""
+    """The dataset function of this name; a misspelt name gets a suggestion."""
     return _registry[name]
+
+
+if not TYPE_CHECKING:  # a type checker would accept every name
+
+    def __getattr__(name: str) -> Any:
+        """A dataset that the user registered with `@uw.dataset`."""
+        if name.startswith("__"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        try:
+            return _registry[name]
+        except UntwineError as error:
+            raise AttributeError(str(error)) from None
+
+
+def __dir__() -> list[str]:
+    return sorted([*names(), "get", "names"])

@@ -19,7 +19,7 @@ Publish = Callable[[str], Path]
 
 @pytest.fixture
 def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A data folder in which nothing lies, off the network."""
+    """An empty data folder, without network."""
     folder = tmp_path / "nothing"
     folder.mkdir()
     monkeypatch.setenv("UNTWINE_DATA", str(folder))
@@ -54,7 +54,7 @@ def test_list_says_what_there_is_without_fetching(empty: Path, capsys: Captured)
 def test_list_for_people(empty: Path, capsys: Captured):
     assert main(["data", "list"]) == 0
     said = capsys.readouterr().out
-    for text in ("three-dots", "dsprites", "fetchable", "drawn", "give --dataset.source", "CC BY 4.0", str(empty)):
+    for text in ("three-dots", "dsprites", "fetchable", "drawn", "needs --dataset.source", "CC BY 4.0", str(empty)):
         assert text in said
 
 
@@ -110,7 +110,7 @@ def test_what_was_made_does_without_the_archive(public: Publish, monkeypatch: py
 
 
 def test_get_of_what_is_done_without(empty: Path, capsys: Captured):
-    """Without the file other photographs would serve, but it was asked for."""
+    """The dataset could use other photographs, but the user asked for the file."""
     assert main(["data", "get", "natural-patches"]) == 1
     said = capsys.readouterr().err
     assert "IMAGES.mat is not here" in said and "warning" not in said
@@ -119,7 +119,7 @@ def test_get_of_what_is_done_without(empty: Path, capsys: Captured):
 
 def test_get_of_what_is_drawn(capsys: Captured):
     assert main(["data", "get", "xy-squares"]) == 0
-    assert "nothing had to be fetched" in capsys.readouterr().out
+    assert "no download was needed" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import random
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import untwine.data.families.registered
 import untwine.datasets
 from untwine.data import Dataset, FactorSpace, build
 from untwine.data.specs import public_of
@@ -208,3 +210,33 @@ def test_errors(name):
 def test_a_misspelt_name_gets_a_suggestion():
     with pytest.raises(UntwineError, match="did you mean 'three_dots'"):
         untwine.datasets.get("three_dotz")
+    with pytest.raises(AttributeError, match="unknown dataset 'three_dotz'; did you mean 'three_dots'"):
+        _ = untwine.datasets.three_dotz
+
+
+def test_every_dataset_of_a_family_is_listed():
+    """A new dataset is a function in a file of `families`, and a line in `registered`."""
+    families = Path(untwine.data.families.__file__).parent
+    decorated = {
+        node.name
+        for file in families.glob("*.py")
+        for node in ast.parse(file.read_text()).body
+        if isinstance(node, ast.FunctionDef) and any("dataset" in ast.unparse(line) for line in node.decorator_list)
+    }
+    listed = {name for name, value in vars(untwine.data.families.registered).items() if inspect.isfunction(value)}
+    assert decorated == listed == set(NAMES)
+
+
+def test_the_namespace_offers_datasets_alone(monkeypatch):
+    assert dir(untwine.datasets) == sorted([*NAMES, "get", "names"])
+    monkeypatch.setattr(untwine.data.datasets, "_entries", dict(untwine.data.datasets._entries))
+
+    @untwine.data.dataset
+    def of_my_own(length: int = 3) -> Dataset:
+        """Dots."""
+        return untwine.datasets.three_dots(examples=length)
+
+    assert "of_my_own" in dir(untwine.datasets) and untwine.datasets.of_my_own is of_my_own
+    assert len(untwine.datasets.of_my_own(5)) == 5
+    with pytest.raises(UntwineError, match="unknown argument of dataset 'of_my_own': 'lenght'; did you mean 'length'"):
+        of_my_own(lenght=5)

@@ -1,4 +1,4 @@
-"""Kernels on a GPU against plain torch in float64: CUDA's and Triton's, and a whole chain of a pack."""
+"""The CUDA and Triton kernels on a GPU against plain torch in float64, and a chain of convolutions of a pack."""
 
 import sys
 from pathlib import Path
@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from untwine.kernels import cuda_launch as cuda
-from untwine.kernels import operators, reference
-from untwine.kernels import tiling as cuts
-from untwine.kernels.geometry import Geometry
+from untwine.kernels import operators, tiling
+from untwine.kernels import torch_reference as reference
 from untwine.kernels.dispatch import Stage, fast
+from untwine.kernels.geometry import Geometry
 from untwine.kernels.layers import Conv2d, ConvTranspose2d
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "kernels"))
@@ -47,9 +47,9 @@ SERVED = {
 SIZES = [(1, 1, 1), (2, 14, 7), (3, 5, 5), (2, 33, 11)]
 
 
-def serving(what: str) -> Any:
-    """The geometries that the CUDA kernels do this for."""
-    names = [name for name, g in SERVED.items() if cuts.cut(g, what) is not None]
+def supporting(operation: str) -> Any:
+    """The geometries for which the CUDA kernels support an operation."""
+    names = [name for name, g in SERVED.items() if tiling.tiling_for(g, operation) is not None]
     return pytest.mark.parametrize("g", [SERVED[name] for name in names], ids=names)
 
 
@@ -57,7 +57,7 @@ sizes = pytest.mark.parametrize(("members", "images", "masks"), SIZES)
 
 
 class Data:
-    """Random images, weights and so on of a kind, from a seed; `exact` has the same numbers in float64."""
+    """Random images, weights and masks of a dtype; `exact` has the same numbers in float64."""
 
     def __init__(self, g: Geometry, members: int, images: int, masks: int, kind: torch.dtype = HALF):
         def made(*shape: int, seed: int, kind: torch.dtype = kind) -> Tensor:
@@ -89,43 +89,43 @@ def assert_close(found: Tensor, right: Tensor, most: float) -> None:
 
 
 @sizes
-@serving("down")
+@supporting("conv_down")
 def test_down(g: Geometry, members: int, images: int, masks: int) -> None:
     data = Data(g, members, images, masks)
     w, plain = g.down_weight(data.w, HALF, True), g.down_weight(data.exact("w"), torch.float64)
-    right = reference.down(data.exact("big"), plain, None, None, g, False)
-    found, known = cuda.down(data.big, w, data.small_bias, None, g, True)
+    right = reference.conv_down(data.exact("big"), plain, None, None, g, False)
+    found, known = cuda.conv_down(data.big, w, data.small_bias, None, g, True)
     assert_close(found, followed(right, data.exact("small_bias"), None, True), ROUNDING[HALF])
     assert torch.equal(known, bits(found))
     for mask in (data.small_mask[:, :masks], data.small_mask[:, ::2]):
-        found, known = cuda.down(data.big, w, None, mask, g, False)
+        found, known = cuda.conv_down(data.big, w, None, mask, g, False)
         assert_close(found, followed(right, None, mask, False), ROUNDING[HALF])
         assert known.shape[-1] == 0
-    by_bits, sums = cuda.down(data.big, w, None, bits(data.small_mask)[:, ::2], g, False, sums=True)
+    by_bits, sums = cuda.conv_down(data.big, w, None, bits(data.small_mask)[:, ::2], g, False, sums=True)
     assert torch.equal(by_bits, found)
     torch.testing.assert_close(sums.sum(1).double(), found.double().sum((1, 2, 3)), rtol=1e-4, atol=1e-2)
 
 
 @sizes
-@serving("up")
+@supporting("conv_up")
 def test_up(g: Geometry, members: int, images: int, masks: int) -> None:
     data = Data(g, members, images, masks)
     w, plain = g.up_weight(data.w, HALF, True), g.up_weight(data.exact("w"), torch.float64)
-    right = reference.up(data.exact("small"), plain, None, None, None, g, False)[0]
-    found, known, folded = cuda.up(data.small, w, data.big_bias, None, g, True)
+    right = reference.conv_up(data.exact("small"), plain, None, None, None, g, False)[0]
+    found, known, folded = cuda.conv_up(data.small, w, data.big_bias, None, g, True)
     assert_close(found, followed(right, data.exact("big_bias"), None, True), ROUNDING[HALF])
     assert torch.equal(known, bits(found)) and folded is None
     for mask in (data.big_mask[:, :masks], data.big_mask[:, ::2]):
-        found, known, _ = cuda.up(data.small, w, None, mask, g, False)
+        found, known, _ = cuda.conv_up(data.small, w, None, mask, g, False)
         assert_close(found, followed(right, None, mask, False), ROUNDING[HALF])
         assert known.shape[-1] == 0
-    by_bits, sums, _ = cuda.up(data.small, w, None, bits(data.big_mask)[:, ::2], g, False, sums=True)
+    by_bits, sums, _ = cuda.conv_up(data.small, w, None, bits(data.big_mask)[:, ::2], g, False, sums=True)
     assert torch.equal(by_bits, found)
     torch.testing.assert_close(sums.sum(1).double(), found.double().sum((1, 2, 3)), rtol=1e-4, atol=1e-2)
 
 
 @sizes
-@serving("fold")
+@supporting("conv_up_fold")
 def test_up_with_the_next_layer(g: Geometry, members: int, images: int, masks: int) -> None:
     """In float32 with biases and a ReLU, as values go; in bfloat16 with masks, as tangents do."""
     data, last = Data(g, members, images, masks), geometry(2 * g.hb, 2 * g.wb, 1, g.cb, 4, 2, 1)
@@ -134,11 +134,11 @@ def test_up_with_the_next_layer(g: Geometry, members: int, images: int, masks: i
     head = last.head_weight(next_w, HALF)
     for bias, mask, precise in ((data.big_bias, None, True), (None, data.big_mask[:, ::2], False)):
         after = next_bias if precise else None
-        found, known, folded = cuda.up(
+        found, known, folded = cuda.conv_up(
             data.small, w, bias, mask, g, precise, False, head, None if after is None else after.float(), precise
         )
         behind = None if bias is None else bias.double(), None if mask is None else mask.double()
-        right, taps = reference.up(data.exact("small"), plain, *behind, head.double(), g, precise)
+        right, taps = reference.conv_up(data.exact("small"), plain, *behind, head.double(), g, precise)
         assert folded is not None and folded.dtype == (torch.float32 if precise else HALF)
         assert_close(found, right, ROUNDING[HALF])
         assert_close(folded, reference.fold(taps, after, last, True), ROUNDING[HALF])
@@ -146,48 +146,48 @@ def test_up_with_the_next_layer(g: Geometry, members: int, images: int, masks: i
 
 
 @sizes
-@serving("weight")
+@supporting("weight_gradient")
 def test_weight(g: Geometry, members: int, images: int, masks: int) -> None:
     data = Data(g, members, images, masks)
-    found = cuda.weight(data.small, data.big, g)
-    right = reference.weight(data.exact("small"), data.exact("big"), g).sum(0)
+    found = cuda.weight_gradient(data.small, data.big, g)
+    right = reference.weight_gradient(data.exact("small"), data.exact("big"), g).sum(0)
     assert_close(found.double().sum(0), right, EXACT)
-    assert torch.equal(cuda.weight(data.small, data.big, g), found)
+    assert torch.equal(cuda.weight_gradient(data.small, data.big, g), found)
 
 
 @pytest.mark.parametrize("p", [1, 2])
 @sizes
 def test_the_norm_of_the_last_two_layers(members: int, images: int, masks: int, p: int) -> None:
-    """Its gradients are compared with those at the output that was found: the sign of a small number is chance."""
+    """The gradients are compared with those at the kernel's own output: the sign of a small number is chance."""
     g, last = SERVED["rhodes64, decoder 3"], SERVED["rhodes64, decoder 4"]
-    assert (g, last) == (cuts.BEFORE, cuts.LAST)
+    assert (g, last) == (tiling.BEFORE_LAST, tiling.LAST)
     data, last_w = Data(g, members, images, masks), 0.1 * numbers(members, 32, 1, 4, 4, seed=7, kind=HALF).to(DEVICE)
     u = numbers(members, masks, 64, 64, seed=8, kind=torch.float32).to(DEVICE).abs()
     mask, before = (one[:, ::2] for one in (data.big_mask, data.small_mask))
     known = [bits(one)[:, ::2] for one in (data.big_mask, data.small_mask)]
     w, head = g.up_weight(data.w, HALF, True), last.head_weight(last_w, HALF)
-    t, back, parts, heads = cuda.tail(data.small, w, head, *known, u, g, p)
+    t, back, parts, heads = cuda.tangent_norm(data.small, w, head, *known, u, g, p)
     small, both = data.exact("small"), (data.exact("w"), last_w.double())
-    right = reference.tail(small, *both, mask.double(), before.double(), u.double(), g, last, p)
+    right = reference.tangent_norm(small, *both, mask.double(), before.double(), u.double(), g, last, p)
     assert_close(t, right[0], ROUNDING[HALF])
     slopes = (t.double().sign() if p == 1 else 2 * t.double()) * u.double().repeat(1, images // masks, 1, 1)[..., None]
-    inner = reference.down(slopes, last.down_weight(both[1], torch.float64), None, mask.double(), last, False)
-    outer = reference.down(inner, g.down_weight(both[0], torch.float64), None, before.double(), g, False)
-    middle = reference.up(small, g.up_weight(both[0], torch.float64), None, mask.double(), None, g, False)[0]
+    inner = reference.conv_down(slopes, last.down_weight(both[1], torch.float64), None, mask.double(), last, False)
+    outer = reference.conv_down(inner, g.down_weight(both[0], torch.float64), None, before.double(), g, False)
+    middle = reference.conv_up(small, g.up_weight(both[0], torch.float64), None, mask.double(), None, g, False)[0]
     assert_close(back, outer, 1e-2)
-    assert_close(parts.sum(0), reference.weight(small, inner, g)[0], 1e-2)
-    assert_close(heads.sum(0), reference.weight(middle, slopes, last)[0], 1e-2)
+    assert_close(parts.sum(0), reference.weight_gradient(small, inner, g)[0], 1e-2)
+    assert_close(heads.sum(0), reference.weight_gradient(middle, slopes, last)[0], 1e-2)
 
 
 def test_members_with_the_same_images() -> None:
-    """They need not be copied: what is given has no stride from member to member."""
+    """They are not copied: their stride between members is 0."""
     g = SERVED["rhodes64, encoder 2"]
     data = Data(g, 3, 5, 5)
     big, small = (one[:1].expand_as(one) for one in (data.big, data.small))
     down, up = g.down_weight(data.w, HALF, True), g.up_weight(data.w, HALF, True)
-    assert torch.equal(*(cuda.down(x, down, None, None, g, False)[0] for x in (big, big.contiguous())))
-    assert torch.equal(*(cuda.up(x, up, None, None, g, False)[0] for x in (small, small.contiguous())))
-    assert torch.equal(*(cuda.weight(x, data.big, g) for x in (small, small.contiguous())))
+    assert torch.equal(*(cuda.conv_down(x, down, None, None, g, False)[0] for x in (big, big.contiguous())))
+    assert torch.equal(*(cuda.conv_up(x, up, None, None, g, False)[0] for x in (small, small.contiguous())))
+    assert torch.equal(*(cuda.weight_gradient(x, data.big, g) for x in (small, small.contiguous())))
 
 
 @pytest.mark.parametrize("kind", ROUNDING, ids=str)
@@ -198,24 +198,24 @@ def test_triton(g: Geometry, members: int, images: int, masks: int, kind: torch.
 
     data, most = Data(g, members, images, masks, kind), ROUNDING[kind]
     down, up = g.down_weight(data.w, kind), g.up_weight(data.w, kind)
-    right = reference.down(data.exact("big"), down.double(), None, None, g, False)
+    right = reference.conv_down(data.exact("big"), down.double(), None, None, g, False)
     mask = data.small_mask[:, ::2]
-    found = launch.down(data.big, down, data.small_bias, None, g, True)
+    found = launch.conv_down(data.big, down, data.small_bias, None, g, True)
     assert_close(found, followed(right, data.exact("small_bias"), None, True), most)
-    assert_close(launch.down(data.big, down, None, mask, g, False), followed(right, None, mask, False), most)
+    assert_close(launch.conv_down(data.big, down, None, mask, g, False), followed(right, None, mask, False), most)
 
-    right = reference.up(data.exact("small"), up.double(), None, None, None, g, False)[0]
+    right = reference.conv_up(data.exact("small"), up.double(), None, None, None, g, False)[0]
     mask, head = data.big_mask[:, ::2], numbers(members, g.cb, 16, seed=9, kind=kind).to(DEVICE)
-    found, taps = launch.up(data.small, up, data.big_bias, None, head, g, True)
+    found, taps = launch.conv_up(data.small, up, data.big_bias, None, head, g, True)
     assert_close(found, followed(right, data.exact("big_bias"), None, True), most)
     assert_close(taps, torch.einsum("snijc,sct->snijt", found.double(), head.double()), most)
-    found = launch.up(data.small, up, None, mask, None, g, False)[0]
+    found = launch.conv_up(data.small, up, None, mask, None, g, False)[0]
     assert_close(found, followed(right, None, mask, False), most)
 
-    found = launch.weight(data.small, data.big, g)
-    right = reference.weight(data.exact("small"), data.exact("big"), g)
+    found = launch.weight_gradient(data.small, data.big, g)
+    right = reference.weight_gradient(data.exact("small"), data.exact("big"), g)
     assert_close(found.double().sum(0), right.sum(0), EXACT)
-    assert_close(launch.gradient(found, g), reference.gradient(right, g), EXACT)
+    assert_close(launch.sum_parts(found, g), reference.sum_parts(right, g), EXACT)
 
     taps = torch.einsum("snijc,sct->snijt", data.small, g.head_weight(data.w, kind)).contiguous()
     for bias, precise in ((data.big_bias, True), (None, False)):
@@ -228,19 +228,19 @@ def test_triton(g: Geometry, members: int, images: int, masks: int, kind: torch.
 @pytest.mark.parametrize("kind", ROUNDING, ids=str)
 @pytest.mark.parametrize("name", ["rhodes64, encoder 1", "rhodes64, encoder 3", "rhodes64, decoder 3", "odd"])
 def test_shapes_are_known_to_a_tracer(name: str, kind: torch.dtype) -> None:
-    """What an operator gives is what a trace expects, whoever serves it: bits, and parts of sums, too."""
+    """Outputs have the shapes that a trace expects, whichever kernels compute them: bits and parts of sums, too."""
     g, last = SERVED[name], geometry(2 * SERVED[name].hb, 2 * SERVED[name].wb, 1, SERVED[name].cb, 4, 2, 1)
     data, known = Data(g, 2, 6, 3, kind), ("test_schema", "test_faketensor")
-    x, bias, size = data.small, data.big_bias, g.tuple()
+    x, bias, size = data.small, data.big_bias, g.to_list()
     down, up = g.down_weight(data.w, kind), g.up_weight(data.w, kind)
     for relu in (True, False):
-        torch.library.opcheck(operators.down, (data.big, down, None, None, size, relu, not relu), test_utils=known)
-        torch.library.opcheck(operators.up, (x, up, bias, None, size, relu, not relu), test_utils=known)
+        torch.library.opcheck(operators.conv_down, (data.big, down, None, None, size, relu, not relu), test_utils=known)
+        torch.library.opcheck(operators.conv_up, (x, up, bias, None, size, relu, not relu), test_utils=known)
         if name == "rhodes64, decoder 3":
             head = last.head_weight(numbers(2, g.cb, 1, 4, 4, kind=kind).to(DEVICE), kind)
-            given = (x, up, bias, None, head, bias[:, :1].contiguous(), size, last.tuple(), relu, relu)
-            torch.library.opcheck(operators.up_fold, given, test_utils=known)
-    torch.library.opcheck(operators.weight, (x, data.big, size), test_utils=known)
+            given = (x, up, bias, None, head, bias[:, :1].contiguous(), size, last.to_list(), relu, relu)
+            torch.library.opcheck(operators.conv_up_fold, given, test_utils=known)
+    torch.library.opcheck(operators.weight_gradient, (x, data.big, size), test_utils=known)
 
 
 CHAINS = {

@@ -1,5 +1,5 @@
-// A CUDA block on a CPU: its threads are coroutines, which change places where they wait for each other.
-// It stands in for the few instructions that the kernels have as assembler, so that they run without a GPU.
+// A CUDA block on a CPU: its threads are coroutines, which take turns where they wait for each other.
+// It replaces the few instructions that the kernels have as assembler, so that they run without a GPU.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,13 +43,13 @@ struct Thread {
     ucontext_t context;
     std::vector<char> stack;
     int warps = 0, blocks = 0;  // how often it has waited for its warp, and for the block
-    std::deque<std::vector<Copy>> groups;  // that were sent, and, last, the one that is being filled
+    std::deque<std::vector<Copy>> groups;  // those that were committed, and last the one that is being filled
     bool done = false;
 };
 static std::vector<Thread> threads;
 static ucontext_t home;
 static int current;
-static std::vector<int> warp_arrivals;  // in all
+static std::vector<int> warp_arrivals;  // the total so far
 static int block_arrivals;
 
 static void change() { swapcontext(&threads[current].context, &home); }
@@ -99,7 +99,7 @@ static void run_block(int count) {
 
 // --- instructions ------------------------------------------------------------------------------------
 
-// What the lanes of a warp show each other; two sets, since a lane may be one instruction ahead.
+// The values that the lanes of a warp exchange; two sets, since a lane may be one instruction ahead.
 static u32 shown[32][2][32][6];
 static u32 (*show(const u32* values, int count))[6] {
     int warp = current / 32, turn = threads[current].warps & 1;
@@ -116,12 +116,12 @@ inline void copy16(u32 to, const void* from, bool ok) {
     if (groups.empty()) groups.emplace_back();
     groups.back().push_back({to, from, ok});
 }
-inline void sent() {
+inline void commit_copies() {
     auto& groups = threads[current].groups;
     if (groups.empty()) groups.emplace_back();
     groups.emplace_back();
 }
-template <int LATER> void arrived() {  // copies are made when they are waited for, and not before
+template <int LATER> void wait_copies() {  // copies are made when they are waited for, and not before
     auto& groups = threads[current].groups;
     while ((int)groups.size() > LATER + 1) {
         for (const Copy& copy : groups.front()) {
@@ -135,13 +135,13 @@ template <int LATER> void arrived() {  // copies are made when they are waited f
     __syncthreads();
 }
 
-inline void matrix(u32 r[4], u32 at) {
+inline void load_matrix(u32 r[4], u32 at) {
     auto all = show(&at, 1);
     int lane = current % 32;
     for (int n = 0; n < 4; n++) memcpy(&r[n], shared + all[8 * n + lane / 4][0] + lane % 4 * 4, 4);
 }
 
-inline void transposed(u32 r[4], u32 at) {
+inline void load_transposed(u32 r[4], u32 at) {
     auto all = show(&at, 1);
     int lane = current % 32;
     for (int n = 0; n < 4; n++) {
@@ -157,7 +157,7 @@ inline float __uint_as_float(u32 bits) {
     return value;
 }
 
-inline void multiply(float c[4], const u32 a[4], u32 b0, u32 b1) {
+inline void multiply_add(float c[4], const u32 a[4], u32 b0, u32 b1) {
     u32 mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
     auto all = show(mine, 6);
     int lane = current % 32;
@@ -176,9 +176,9 @@ inline u32 rounded(float value) {  // to the nearest bfloat16, to even
     memcpy(&bits, &value, 4);
     return (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
 }
-inline u32 packed(float low, float high) { return rounded(low) | rounded(high) << 16; }
+inline u32 pack(float low, float high) { return rounded(low) | rounded(high) << 16; }
 
-inline u32 chosen(u32 a, u32 selector) {  // bytes of a, or, where a selector is 8 or more, their sign
+inline u32 pick_bytes(u32 a, u32 selector) {  // bytes of a; where a selector is 8 or more, the sign of the byte
     u32 found = 0;
     for (int n = 0; n < 4; n++) {
         int which = selector >> 4 * n & 15, byte = a >> 8 * (which & 3) & 255;
@@ -187,7 +187,7 @@ inline u32 chosen(u32 a, u32 selector) {  // bytes of a, or, where a selector is
     return found;
 }
 
-inline float from(float v, int lane) {  // what another lane has
+inline float shuffle(float v, int lane) {  // the value of another lane
     u32 mine;
     memcpy(&mine, &v, 4);
     return __uint_as_float(show(&mine, 1)[lane & 31][0]);
@@ -209,7 +209,7 @@ static void launch(void (*kernel)(A...), void** given, std::index_sequence<I...>
     blockDim = {count, 1, 1};
     for (blockIdx.y = 0; blockIdx.y < y; blockIdx.y++)
         for (blockIdx.x = 0; blockIdx.x < x; blockIdx.x++) {
-            memset(shared, 0xff, sizeof shared);  // not a number, unless it was written
+            memset(shared, 0xff, sizeof shared);  // NaN unless it was written
             run_block(count);
         }
 }

@@ -1,4 +1,4 @@
-"""The CUDA kernels on a CPU: compiled as C++, with the threads of a block as coroutines (`emulated.h`)."""
+"""The CUDA kernels on a CPU: compiled as C++, with the threads of a block as coroutines (`cuda_emulator.h`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from untwine.kernels.cuda_compiler import _argument
+from untwine.kernels.cuda_compiler import to_ctypes
 
 COMPILER = shutil.which("g++")
 HERE = Path(__file__).parent
@@ -21,24 +21,25 @@ _FOLDER = tempfile.TemporaryDirectory()
 
 
 class Emulated:
-    """A kernel with the interface of `nvrtc.Kernel`."""
+    """A kernel with the interface of `cuda_compiler.Kernel`."""
 
     def __init__(self, name: str, macros: tuple[tuple[str, int], ...], shared: int):
         assert COMPILER is not None
         assert shared <= 232_448, "more shared memory than a block can have"
         folder = Path(tempfile.mkdtemp(dir=_FOLDER.name))
-        texts = [files("untwine.kernels").joinpath(file).read_text() for file in ("common.cuh", f"{name}.cu")]
-        run = f'extern "C" void run(int x, int y, int count, void** given) {{ launch({name}, given, x, y, count); }}\n'
-        (folder / "kernel.cpp").write_text("\n".join([*texts, run]))
+        sources = files("untwine.kernels") / "cuda"
+        texts = [(sources / file).read_text() for file in ("common.cuh", f"{name}.cu")]
+        entry = f'extern "C" void run(int x, int y, int count, void** args) {{ launch({name}, args, x, y, count); }}\n'
+        (folder / "kernel.cpp").write_text("\n".join([*texts, entry]))
         flags = ["-std=c++17", "-O1", "-w", "-shared", "-fPIC", f"-I{HERE}", "-DEMULATED"]
         sizes = [f"-D{key}={value}" for key, value in macros]
-        made = [COMPILER, *flags, *sizes, str(folder / "kernel.cpp"), "-o", str(folder / "kernel.so")]
-        subprocess.run(made, check=True, capture_output=True, text=True)
+        command = [COMPILER, *flags, *sizes, str(folder / "kernel.cpp"), "-o", str(folder / "kernel.so")]
+        subprocess.run(command, check=True, capture_output=True, text=True)
         self.library = ctypes.CDLL(str(folder / "kernel.so"))
 
     def __call__(self, grid: tuple[int, int], threads: int, *arguments: Any) -> None:
-        held = [_argument(argument) for argument in arguments]
-        pointers = (ctypes.c_void_p * len(held))(*(ctypes.cast(ctypes.byref(one), ctypes.c_void_p) for one in held))
+        values = [to_ctypes(argument) for argument in arguments]
+        pointers = (ctypes.c_void_p * len(values))(*(ctypes.cast(ctypes.byref(v), ctypes.c_void_p) for v in values))
         self.library.run(grid[0], grid[1], threads, pointers)
 
 

@@ -1,4 +1,4 @@
-"""What kernels should give, by torch's own convolutions: for the tests here and for those on a GPU."""
+"""The expected outputs of kernels, from torch's own convolutions: for the tests here and for those on a GPU."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from untwine.kernels.geometry import Geometry
 
 
 def geometry(height: int, width: int, cb: int, cs: int, kernel: int, stride: int, padding: int) -> Geometry:
-    """By the big image; what a convolution leaves over at its edge is a transposed one's output padding."""
+    """A geometry from its big image; pixels that a convolution leaves over are the transposed one's output padding."""
     hs, ws = ((side + 2 * padding - kernel) // stride + 1 for side in (height, width))
     return Geometry(height, width, cb, hs, ws, cs, kernel, stride, padding)
 
@@ -32,7 +32,7 @@ GEOMETRIES = {
 
 
 def numbers(*shape: int, seed: int = 0, kind: torch.dtype = torch.float64) -> Tensor:
-    """Random numbers of a seed, on the CPU."""
+    """Random numbers from a seed, on the CPU."""
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(kind)
 
 
@@ -55,13 +55,13 @@ def big_image(small: Tensor, w: Tensor, g: Geometry) -> Tensor:
 
 
 def weight_gradient(small: Tensor, big: Tensor, w: Tensor, g: Geometry) -> Tensor:
-    """Of the weights, where `small` is the gradient of the convolution of `big`."""
+    """The gradient of the weights, where `small` is the gradient of the convolution of `big`."""
     w = w.detach().requires_grad_()
     return torch.autograd.grad((small_image(big, w, g) * small).sum(), w)[0]
 
 
 def followed(out: Tensor, bias: Tensor | None, mask: Tensor | None, relu: bool) -> Tensor:
-    """With what comes behind a product; a mask is for images in turn."""
+    """A product followed by bias, ReLU and mask; the masks are for the images in turn."""
     if bias is not None:
         out = out + bias[:, None, None, None]
     out = out.relu() if relu else out
@@ -72,6 +72,6 @@ def followed(out: Tensor, bias: Tensor | None, mask: Tensor | None, relu: bool) 
 
 
 def error(found: Tensor, right: Tensor) -> float:
-    """Relative to the norm."""
+    """The error of a tensor relative to the norm of the right one."""
     assert found.shape == right.shape
     return ((found.double() - right).norm() / right.norm()).item()

@@ -1,4 +1,4 @@
-"""A chain of convolutions as one operation: values, tangents and gradients are those of the layers."""
+"""A chain of convolutions as one operation has the values, tangents and gradients of its layers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ from untwine.model.jacobian import column_sum, power_sum, unit_tangents
 from untwine.model.passes import flatten, push, trace
 
 MEMBERS, BATCH, LATENTS = 3, 5, 2
-# The shape that goes in, the layers, and whether the last one is done as products and then their sums.
+# The input shape, the layers, and whether the last two are one `conv_up_fold`.
 CHAINS: dict[str, tuple[tuple[int, int, int], Callable[[], list[nn.Module]], bool]] = {
     "to one channel": (
         (4, 3, 3),
@@ -183,8 +183,8 @@ class Norm(nn.Module):
 @pytest.mark.parametrize("p", [1, 2])
 def test_norms_of_tangents(p: int, last: list[nn.Module], monkeypatch: pytest.MonkeyPatch) -> None:
     """The last two layers of three give the norm and its gradient at once."""
-    used, original = [], operators.tail
-    monkeypatch.setattr(operators, "tail", lambda *given: used.append(1) or original(*given))
+    used, original = [], operators.tangent_norm
+    monkeypatch.setattr(operators, "tangent_norm", lambda *given: used.append(1) or original(*given))
     made = Norm(nn.Sequential(*list(network("three layers up"))[:-1], *last), p)
     call = lambda p, x: functional_call(made, p, (x,))
     alone = {key: value.detach().clone() for key, value in made.named_parameters()}
@@ -204,8 +204,8 @@ def test_an_example_without_weights_to_train() -> None:
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
 
 
-def test_kernels_get_what_lies_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They know the strides of masks, and of members of images; all else must be contiguous."""
+def test_kernels_get_contiguous_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels take strides of masks, and between members of images; everything else must be contiguous."""
     seen = []
 
     class Spy:
@@ -214,24 +214,24 @@ def test_kernels_get_what_lies_side_by_side(monkeypatch: pytest.MonkeyPatch) -> 
                 seen.append(name)
                 assert all(one[0, 0].is_contiguous() for one in given if isinstance(one, Tensor) and one.ndim == 5)
                 assert all(one.is_contiguous() for one in given if isinstance(one, Tensor) and one.ndim != 5)
-                return getattr(operators.reference, name)(*given)
+                return getattr(operators.torch_reference, name)(*given)
 
             return call
 
-    monkeypatch.setattr(operators, "_kernels", lambda x: Spy())
+    monkeypatch.setattr(operators, "_triton_or_torch", lambda x: Spy())
     made = Everything(network("to three channels"))
     parameters = {name: value.requires_grad_() for name, value in pack(made).items()}
     with fast():
         found = vmap(lambda p, x: functional_call(made, p, (x,)))(parameters, numbers(MEMBERS, BATCH, LATENTS))
         slopes(found, list(parameters.values()))
-    assert {"up", "fold", "down", "weight"} <= set(seen)
+    assert {"conv_up", "fold", "conv_down", "weight_gradient"} <= set(seen)
 
 
 def test_only_what_doubles_the_sides_is_folded_by_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operators, "serves", lambda x, g, what: what == "fold")
+    monkeypatch.setattr(operators, "has_cuda_kernel", lambda x, g, what: what == "conv_up_fold")
     before, x = Geometry(32, 32, 32, 16, 16, 32, 4, 2, 1), torch.zeros(1)
-    assert operators.folds(x, before, Geometry(64, 64, 1, 32, 32, 32, 4, 2, 1))
+    assert operators.has_cuda_fold(x, before, Geometry(64, 64, 1, 32, 32, 32, 4, 2, 1))
     for other in [(64, 64, 3, 32, 32, 32, 4, 2, 1), (66, 66, 1, 32, 32, 32, 4, 2, 0), (65, 65, 1, 32, 32, 32, 4, 2, 1)]:
-        assert not operators.folds(x, before, Geometry(*other))
-    assert not operators.folds(x, before, Geometry(64, 64, 1, 32, 32, 32, 3, 2, 1))
-    assert not operators.folds(x, before, Geometry(32, 32, 1, 32, 32, 32, 3, 1, 1))
+        assert not operators.has_cuda_fold(x, before, Geometry(*other))
+    assert not operators.has_cuda_fold(x, before, Geometry(64, 64, 1, 32, 32, 32, 3, 2, 1))
+    assert not operators.has_cuda_fold(x, before, Geometry(32, 32, 1, 32, 32, 32, 3, 1, 1))

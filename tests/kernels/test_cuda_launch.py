@@ -19,14 +19,14 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import untwine as uw
 from untwine.errors import UntwineError
 from untwine.kernels import cuda_launch as cuda
-from untwine.kernels import tiling as cuts
+from untwine.kernels import tiling
 from untwine.kernels.autograd import Link, Plan
 from untwine.kernels.dispatch import Stage, fast, stages
 from untwine.kernels.geometry import Geometry
 from untwine.model.info import Info
 from untwine.model.passes import flatten
 
-KERNELS = ("down", "up", "fold", "weight")
+OPERATIONS = ("conv_down", "conv_up", "conv_up_fold", "weight_gradient")
 NETWORKS: dict[str, tuple[uw.Network, int]] = {
     "rhodes64": (uw.networks.rhodes64(), 64),
     "rhodes64, same": (uw.networks.rhodes64(padding="same"), 64),
@@ -72,9 +72,10 @@ def test_published_networks_are_served(name: str) -> None:
     layers = [link.geometry for link in (*down, *up) if link.geometry.cb < 64]
     assert len(layers) == 6
     for g in layers:
-        assert cuts.cut(g, "down") and cuts.cut(g, "weight")
-        assert cuts.cut(g, "up") or g.cb == 1  # the gradient of the images, which nobody needs, and what is folded
-    assert cuts.cut(up[-2].geometry, "fold")
+        assert tiling.tiling_for(g, "conv_down") and tiling.tiling_for(g, "weight_gradient")
+        # The gradient of images is not needed, and the last layer is folded.
+        assert tiling.tiling_for(g, "conv_up") or g.cb == 1
+    assert tiling.tiling_for(up[-2].geometry, "conv_up_fold")
 
 
 @dataclass
@@ -88,53 +89,56 @@ class Launch:
 
 @pytest.fixture
 def launches(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Launch]]:
-    """What would be launched on a GPU of 132 multiprocessors."""
+    """The launches that would run on a GPU of 132 multiprocessors."""
     found: list[Launch] = []
 
     def kernel(name: str, macros: tuple[tuple[str, int], ...], shared: int, device: int) -> Any:
         return lambda grid, threads, *_: found.append(Launch(name, dict(macros), shared, grid, threads))
 
     monkeypatch.setattr(cuda, "kernel", kernel)
-    monkeypatch.setattr(cuda, "_device", lambda device: (132, cuts.LARGEST))
-    monkeypatch.setattr(cuda, "_found", lambda: True)
+    monkeypatch.setattr(cuda, "_limits", lambda device: (132, tiling.MAX_SHARED))
+    monkeypatch.setattr(cuda, "_has_compiler", lambda: True)
     with FakeTensorMode():
         yield found
 
 
-def launch(g: Geometry, what: str, images: int = 7) -> None:
+def launch(g: Geometry, operation: str, images: int = 7) -> None:
     def empty(*shape: int) -> torch.Tensor:
         return torch.empty(3, images, *shape, dtype=torch.bfloat16, device="cuda:0")
 
     big, small = empty(g.hb, g.wb, g.cb), empty(g.hs, g.ws, g.cs)
-    if what == "weight":
-        assert cuda.weight(small, big, g).shape[1:] == (3, 16 * g.cb, g.cs)
-    elif what == "down":
-        assert cuda.down(big, big, None, None, g, True)[0].shape == small.shape
+    if operation == "weight_gradient":
+        assert cuda.weight_gradient(small, big, g).shape[1:] == (3, 16 * g.cb, g.cs)
+    elif operation == "conv_down":
+        assert cuda.conv_down(big, big, None, None, g, True)[0].shape == small.shape
     else:
         assert (
-            cuda.up(small, small, None, None, g, True, False, small if what == "fold" else None)[0].shape == big.shape
+            cuda.conv_up(small, small, None, None, g, True, False, small if operation == "conv_up_fold" else None)[
+                0
+            ].shape
+            == big.shape
         )
 
 
 def bytes_needed(name: str, m: dict[str, int]) -> int:
-    """Of shared memory, as the kernels divide it."""
+    """The bytes of shared memory that a kernel uses."""
     wide, positions = (m["WB"] + 1) // 2, math.ceil(m["IM"] * m["TI"] * m["WS"] / 16) * 16
     pixels = m["IM"] * (2 * m["TI"] + 2) * 2 * (m["WS"] + 1) * m["CB"] * 2
     lines = math.ceil((2 * m["TI"] + 2) * (2 * m["WS"] + 4) * 2 / 128) * 128
     weights = 16 * m["CB"] * m["CS"] * 2
     around = math.ceil((m["IM"] * (m["TI"] + 2) * max(wide + 1, m["WS"] + 1) + 1) * m["CS"] * 2 / 128) * 128
     return {
-        "down": m["STAGES"] * pixels + weights,
-        "up": m["STAGES"] * around + weights + m["HEAD"] * m["HB"] * m["WB"] * 9 * 4,
-        "weight": m["STAGES"] * (pixels + positions * m["CS"] * 2),
-        "down1": lines,
-        "weight1": max(lines + positions * m["CS"] * 2, 4 * 16 * m["CS"] * 4),
+        "conv_down": m["STAGES"] * pixels + weights,
+        "conv_up": m["STAGES"] * around + weights + m["HEAD"] * m["HB"] * m["WB"] * 9 * 4,
+        "weight_gradient": m["STAGES"] * (pixels + positions * m["CS"] * 2),
+        "conv_down_one_channel": lines,
+        "weight_gradient_one_channel": max(lines + positions * m["CS"] * 2, 4 * 16 * m["CS"] * 4),
     }[name]
 
 
-def assert_covered(g: Geometry, what: str, made: Launch) -> None:
+def assert_covered(g: Geometry, operation: str, made: Launch) -> None:
     """Tiles of whole images, or of bands of one, none of them empty; and no more memory than there is."""
-    rows = (g.hb + 1) // 2 if what in ("up", "fold") else g.hs
+    rows = (g.hb + 1) // 2 if operation in ("conv_up", "conv_up_fold") else g.hs
     images, high = made.macros["IM"], made.macros["TI"]
     bands = math.ceil(rows / high)
     assert images >= 1 and high >= 1 and (bands == 1 or images == 1) and (bands - 1) * high < rows
@@ -142,63 +146,63 @@ def assert_covered(g: Geometry, what: str, made: Launch) -> None:
     tiles = math.ceil(7 / images) * bands
     assert 1 <= made.grid[0] <= tiles and made.grid[1] == 3
     needed = bytes_needed(made.name, made.macros)
-    assert needed <= made.shared <= cuts.LARGEST and (what == "weight" or needed == made.shared)
-    if what == "fold":
+    assert needed <= made.shared <= tiling.MAX_SHARED and (operation == "weight_gradient" or needed == made.shared)
+    if operation == "conv_up_fold":
         assert (images, bands) == (1, 1)
 
 
 @every_network
 def test_tiles_of_networks(name: str, colours: int, launches: list[Launch]) -> None:
     served = 0
-    for link, what in itertools.product(links(name, colours), KERNELS):
-        cut = cuts.cut(link.geometry, what)
-        if cut is not None:
-            launch(link.geometry, what)
+    for link, operation in itertools.product(links(name, colours), OPERATIONS):
+        tiles = tiling.tiling_for(link.geometry, operation)
+        if tiles is not None:
+            launch(link.geometry, operation)
             made = launches.pop()
-            many = cut.balanced(3, 7, 132).many if what == "weight" else cut.many
-            assert (many, cut.high) == (made.macros["IM"], made.macros["TI"])
-            assert made.shared <= (cuts.ROOM if cut.resident > 1 else cuts.LARGEST)
-            assert_covered(link.geometry, what, made)
+            images = tiles.balanced(3, 7, 132).images if operation == "weight_gradient" else tiles.images
+            assert (images, tiles.rows) == (made.macros["IM"], made.macros["TI"])
+            assert made.shared <= (tiling.HALF_SHARED if tiles.resident > 1 else tiling.MAX_SHARED)
+            assert_covered(link.geometry, operation, made)
             served += 1
     assert served > 0
 
 
 def test_tiles_that_keep_blocks_busy() -> None:
     """64 images for 13 blocks: tiles of 2 images go in three rounds, those of 4 in two, which take longer."""
-    made = cuts.cut(geometry(16, 16, 32, 64, 4, 2, 1), "weight")
-    assert made is not None and made.many == 4 and made.resident == 1
-    assert made.balanced(10, 64, 132).many == 2
-    assert made.balanced(10, 640, 132).many == 4
-    assert made.balanced(1, 132 * 4, 132).many == 4
+    made = tiling.tiling_for(geometry(16, 16, 32, 64, 4, 2, 1), "weight_gradient")
+    assert made is not None and made.images == 4 and made.resident == 1
+    assert made.balanced(10, 64, 132).images == 2
+    assert made.balanced(10, 640, 132).images == 4
+    assert made.balanced(1, 132 * 4, 132).images == 4
 
 
 def test_tiles_of_whatever_is_served(launches: list[Launch]) -> None:
-    served = dict.fromkeys(KERNELS, 0)
+    served = dict.fromkeys(OPERATIONS, 0)
     sides = (4, 7, 16, 31, 64, 256, 1024)
     for height, width, cb, cs, padding in itertools.product(sides, sides, (1, 32, 64), (32, 64), (0, 1)):
         g = geometry(height, width, cb, cs, 4, 2, padding)
-        for what in KERNELS:
-            if cuts.cut(g, what) is not None:
-                launch(g, what)
-                assert_covered(g, what, launches.pop())
-                served[what] += 1
+        for operation in OPERATIONS:
+            if tiling.tiling_for(g, operation) is not None:
+                launch(g, operation)
+                assert_covered(g, operation, launches.pop())
+                served[operation] += 1
     assert min(served.values()) > 10
 
 
 def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Said once; nothing is served then."""
+    """A warning comes once, and no operation is supported."""
 
     def missing() -> None:
         raise UntwineError("NVRTC was not found")
 
     monkeypatch.setattr(cuda, "libraries", missing)
-    monkeypatch.setattr(cuda, "_found", functools.cache(cuda._found.__wrapped__))
-    monkeypatch.setattr(cuda, "_device", lambda device: (132, cuts.LARGEST))
+    monkeypatch.setattr(cuda, "_has_compiler", functools.cache(cuda._has_compiler.__wrapped__))
+    monkeypatch.setattr(cuda, "_limits", lambda device: (132, tiling.MAX_SHARED))
     with pytest.warns(UserWarning, match="NVRTC was not found; .* are left to Triton"):
-        assert cuda.cut(cuts.BEFORE, "up", 0) is None
+        assert cuda.tiling_for(tiling.BEFORE_LAST, "conv_up", 0) is None
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert cuda.cut(cuts.BEFORE, "tail", 0) is None
+        assert cuda.tiling_for(tiling.BEFORE_LAST, "tangent_norm", 0) is None
 
 
 @pytest.mark.parametrize(
@@ -215,4 +219,4 @@ def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     ids=str,
 )
 def test_what_is_left_to_others(g: Geometry) -> None:
-    assert [cuts.cut(g, what) for what in KERNELS] == [None] * 4
+    assert [tiling.tiling_for(g, operation) for operation in OPERATIONS] == [None] * 4

@@ -39,7 +39,7 @@ ROWS: dict[str, tuple[Callable[[], list[nn.Module]], list[int]]] = {
     "dense": (lambda: [Linear(3, 3), nn.ReLU(), nn.Flatten()], [0, 0, 0]),
     "nothing": (list, []),
 }
-# None of these may be done by the kernels.
+# Layers that the kernels do not support.
 STAY: dict[str, Callable[[], nn.Module]] = {
     "dilation": lambda: conv(dilation=2),
     "groups": lambda: conv(groups=2),

@@ -1,4 +1,4 @@
-"""Kernels as torch's operators: shapes are known without running them, and a map over members is the same as a loop."""
+"""The kernels as torch operators: shapes are known without running them, and vmap gives the same as a loop."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +18,7 @@ LAST = geometry(2 * G.hb, 2 * G.wb, 3, G.cb, 4, 2, 1)
 
 
 def given(g: Geometry) -> dict[str, tuple[Any, tuple[Any, ...]]]:
-    """Each operator with what it takes; tensors with a first dimension to map over."""
+    """Each operator with its arguments; tensors have a first dimension to map over."""
 
     def made(*shape: int, seed: int = 0) -> Tensor:
         return numbers(MAPPED, MEMBERS, *shape, seed=seed)
@@ -29,15 +29,15 @@ def given(g: Geometry) -> dict[str, tuple[Any, tuple[Any, ...]]]:
     head = vmap(lambda w: LAST.head_weight(w, w.dtype))(made(g.cb, LAST.cb, 4, 4, seed=3))
     behind = (made(g.cb, seed=4), made(2, g.hb, g.wb, g.cb, seed=5).relu())
     return {
-        "down": (operators.down, (big, down, made(g.cs, seed=6), None, g.tuple(), True, False)),
-        "down, with sums": (operators.down, (big, down, None, None, g.tuple(), False, True)),
-        "up": (operators.up, (small, up, *behind, g.tuple(), True, False)),
-        "up, with sums": (operators.up, (small, up, *behind, g.tuple(), False, True)),
+        "down": (operators.conv_down, (big, down, made(g.cs, seed=6), None, g.to_list(), True, False)),
+        "down, with sums": (operators.conv_down, (big, down, None, None, g.to_list(), False, True)),
+        "up": (operators.conv_up, (small, up, *behind, g.to_list(), True, False)),
+        "up, with sums": (operators.conv_up, (small, up, *behind, g.to_list(), False, True)),
         "up_fold": (
-            operators.up_fold,
-            (small, up, *behind, head, made(LAST.cb, seed=7), g.tuple(), LAST.tuple(), True, False),
+            operators.conv_up_fold,
+            (small, up, *behind, head, made(LAST.cb, seed=7), g.to_list(), LAST.to_list(), True, False),
         ),
-        "weight": (operators.weight, (small, big, g.tuple())),
+        "weight": (operators.weight_gradient, (small, big, g.to_list())),
     }
 
 

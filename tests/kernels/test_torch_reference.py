@@ -1,4 +1,4 @@
-"""The kernels in plain torch are torch's convolutions and their gradients; weights lie as it is said."""
+"""The kernels in plain torch compute torch's convolutions and their gradients; weights have the layouts described."""
 
 import itertools
 
@@ -7,8 +7,8 @@ import torch
 from expected import GEOMETRIES, big_image, error, followed, geometry, numbers, small_image, weight_gradient
 from torch import Tensor
 
-from untwine.kernels import reference
-from untwine.kernels.geometry import Geometry, wide
+from untwine.kernels import torch_reference as reference
+from untwine.kernels.geometry import Geometry, tile_width
 
 EXACT, MEMBERS, IMAGES, MASKS = 1e-13, 2, 6, 3
 BEHIND = [(True, False, True), (False, True, False), (False, False, False), (True, True, True)]
@@ -27,11 +27,11 @@ def test_down_and_up(g: Geometry, biased: bool, masked: bool, relu: bool) -> Non
     big, small, w = images(g)
     bias, mask = numbers(MEMBERS, g.cs, seed=3), numbers(MEMBERS, MASKS, g.hs, g.ws, g.cs, seed=4).relu()
     behind = bias if biased else None, mask if masked else None, relu
-    found = reference.down(big, g.down_weight(w, w.dtype), *behind[:2], g, relu)
+    found = reference.conv_down(big, g.down_weight(w, w.dtype), *behind[:2], g, relu)
     assert error(found, followed(small_image(big, w, g), *behind)) < EXACT
     bias, mask = numbers(MEMBERS, g.cb, seed=5), numbers(MEMBERS, MASKS, g.hb, g.wb, g.cb, seed=6).relu()
     behind = bias if biased else None, mask if masked else None, relu
-    found, taps = reference.up(small, g.up_weight(w, w.dtype), *behind[:2], None, g, relu)
+    found, taps = reference.conv_up(small, g.up_weight(w, w.dtype), *behind[:2], None, g, relu)
     assert error(found, followed(big_image(small, w, g), *behind)) < EXACT
     assert taps.numel() == 0
 
@@ -41,26 +41,26 @@ def test_each_is_the_gradient_of_the_other(g: Geometry) -> None:
     big, small, w = images(g)
     x = big.clone().requires_grad_()
     [slope] = torch.autograd.grad((small_image(x, w, g) * small).sum(), x)
-    assert error(reference.up(small, g.up_weight(w, w.dtype), None, None, None, g, False)[0], slope) < EXACT
+    assert error(reference.conv_up(small, g.up_weight(w, w.dtype), None, None, None, g, False)[0], slope) < EXACT
     x = small.clone().requires_grad_()
     [slope] = torch.autograd.grad((big_image(x, w, g) * big).sum(), x)
-    assert error(reference.down(big, g.down_weight(w, w.dtype), None, None, g, False), slope) < EXACT
+    assert error(reference.conv_down(big, g.down_weight(w, w.dtype), None, None, g, False), slope) < EXACT
 
 
 @every_geometry
 def test_the_gradient_of_the_weights(g: Geometry) -> None:
     big, small, w = images(g)
-    found = reference.weight(small, big, g)
-    assert error(reference.gradient(found, g), weight_gradient(small, big, w, g)) < EXACT
+    found = reference.weight_gradient(small, big, g)
+    assert error(reference.sum_parts(found, g), weight_gradient(small, big, w, g)) < EXACT
 
 
 @every_geometry
 def test_products_that_are_folded(g: Geometry) -> None:
-    """The last of two layers, from the products that the first one makes besides."""
+    """The last of two layers, from the products that the first one computes along with its output."""
     before = geometry(g.hs, g.ws, g.cs, 3, 3, 1, 1)
     x, first, last = numbers(MEMBERS, IMAGES, g.hs, g.ws, 3), numbers(MEMBERS, 3, g.cs, 3, 3, seed=1), images(g)[2]
     bias, head = numbers(MEMBERS, g.cb, seed=3), g.head_weight(last, last.dtype)
-    middle, taps = reference.up(x, before.up_weight(first, x.dtype), None, None, head, before, True)
+    middle, taps = reference.conv_up(x, before.up_weight(first, x.dtype), None, None, head, before, True)
     assert error(middle, big_image(x, first, before).relu()) < EXACT
     assert error(reference.fold(taps, bias, g, True), followed(big_image(middle, last, g), bias, None, False)) < EXACT
 
@@ -92,14 +92,14 @@ def test_weights_for_up(g: Geometry) -> None:
 def test_weights_of_a_head(g: Geometry) -> None:
     w = images(g)[2]
     laid, count = g.head_weight(w, w.dtype), g.kernel**2 * g.cb
-    assert laid.shape == (MEMBERS, g.cs, wide(count)) and not laid[:, :, count:].any()
+    assert laid.shape == (MEMBERS, g.cs, tile_width(count)) and not laid[:, :, count:].any()
     for c in range(g.cs):
         assert torch.equal(laid[:, c, :count].flatten(), w[:, c].permute(0, 2, 3, 1).flatten())
 
 
 @pytest.mark.parametrize("channels", [32, 64])
-def test_mixed_columns(channels: int) -> None:
-    """What two neighbours of each of four fragments hold are 8 channels side by side."""
+def test_columns_in_fragment_order(channels: int) -> None:
+    """The pairs of a thread in four fragments are 8 neighbouring channels."""
     g = geometry(8, 8, channels, channels, 4, 2, 1)
     w = numbers(1, channels, channels, 4, 4)
     for lay in (g.down_weight, g.up_weight):
@@ -115,4 +115,4 @@ def test_mixed_columns(channels: int) -> None:
 
 @pytest.mark.parametrize(("count", "width"), [(1, 16), (16, 16), (17, 32), (48, 64), (64, 64)])
 def test_width_of_a_tile(count: int, width: int) -> None:
-    assert wide(count) == width
+    assert tile_width(count) == width

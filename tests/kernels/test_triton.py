@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(find_spec("triton") is None, reason="needs Trito
 @functools.cache
 def errors() -> dict[str, dict[str, float]]:
     """By geometry and precision, then by kernel."""
-    script = Path(__file__).with_name("interpreted.py")
+    script = Path(__file__).with_name("triton_interpreter.py")
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
     done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -18,7 +18,7 @@ MEMBERS, IMAGES = 2, 4
 
 
 def rounded(kind: torch.dtype, *shape: int, seed: int) -> Tensor:
-    """Numbers that a kind can hold, in float64."""
+    """Numbers that a dtype can represent, in float64."""
     return numbers(*shape, seed=seed).to(kind).double()
 
 
@@ -35,19 +35,19 @@ def errors(g: Geometry, kind: torch.dtype) -> dict[str, float]:
     head = rounded(kind, MEMBERS, g.cb, 16, seed=4)
     low = [one.to(kind) for one in (big, small, w, mask, head)]
     one = slice(0, 1)
-    down = launch.down(low[0], g.down_weight(low[2], kind), few.float(), None, g, True)
-    masked = launch.down(low[0], g.down_weight(low[2], kind), None, low[3], g, False)
-    shared = launch.down(low[0][one].expand_as(low[0]), g.down_weight(low[2], kind), None, None, g, False)
-    up, taps = launch.up(low[1], g.up_weight(low[2], kind), bias.float(), None, low[4], g, True)
+    down = launch.conv_down(low[0], g.down_weight(low[2], kind), few.float(), None, g, True)
+    masked = launch.conv_down(low[0], g.down_weight(low[2], kind), None, low[3], g, False)
+    shared = launch.conv_down(low[0][one].expand_as(low[0]), g.down_weight(low[2], kind), None, None, g, False)
+    up, taps = launch.conv_up(low[1], g.up_weight(low[2], kind), bias.float(), None, low[4], g, True)
     products = torch.einsum("snijc,sct->snijt", small, g.head_weight(w, torch.float64))
-    weight = launch.weight(low[1], low[0], g)
+    weight = launch.weight_gradient(low[1], low[0], g)
     found = {
         "down": (down, followed(small_image(big, w, g), few, None, True)),
         "down, masked": (masked, followed(small_image(big, w, g), None, mask, False)),
         "down, of one image for all": (shared, small_image(big[one].expand_as(big), w, g)),
         "up": (up, followed(big_image(small, w, g), bias, None, True)),
         "head": (taps, torch.einsum("snijc,sct->snijt", up.double(), head)),
-        "weight": (launch.gradient(weight, g), weight_gradient(small, big, w, g)),
+        "weight": (launch.sum_parts(weight, g), weight_gradient(small, big, w, g)),
         "fold": (
             launch.fold(products.to(kind).contiguous(), bias.float(), g, True),
             followed(big_image(small, w, g), bias, None, False),

@@ -72,7 +72,7 @@ def test_quantiles_have_equal_counts():
     [
         ({"bins": 401}, "400 samples are fewer than 401 bins"),
         ({"bins": 1}, "2 or more"),
-        ({"bins": 2.5}, "must be int"),
+        ({"bins": 2.5}, "must be a whole number"),
         ({"binning": "quantiles"}, "did you mean 'quantile'"),
     ],
 )

@@ -12,7 +12,7 @@ import torch
 import untwine as uw
 from untwine.data import FactorSpace
 from untwine.data.contract import Dataset
-from untwine.data.labelled import Labelled
+from untwine.data.states import Labelled
 from untwine.data.windows import around
 from untwine.errors import UntwineError
 from untwine.metrics.designs import among

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+import untwine as uw
 from untwine.errors import UntwineError
 from untwine.metrics.families.information import mig, modularity
 from untwine.metrics.score import Metric, Score, metric, metrics
@@ -84,9 +85,9 @@ def test_wrong_arguments_are_named():
     codes, factors = sample(30)
     with pytest.raises(UntwineError, match="'binz'; did you mean 'bins'"):
         mig(codes, factors, binz=3)
-    with pytest.raises(UntwineError, match=r"'bins' of metric 'mig' must be int; got float 2\.5"):
+    with pytest.raises(UntwineError, match=r"bins of metric 'mig' must be a whole number, not 2\.5"):
         mig(codes, factors, bins=2.5)
-    with pytest.raises(UntwineError, match="mig' takes codes, factors"):
+    with pytest.raises(UntwineError, match=r"mig' needs factors; its arguments are \(codes, factors, bins=20"):
         mig(codes)
 
 
@@ -142,3 +143,10 @@ def test_members_of_different_arrays_must_agree(forgotten):
 
 def test_a_score_prints_its_values():
     assert "mig" in repr(Score("mig", np.array([0.25]))) and "0.25" in repr(Score("mig", np.array([0.25])))
+
+
+def test_only_what_is_public_is_listed():
+    listed = dir(uw.metrics)
+    assert set(uw.metrics.names()) <= set(listed) == set(uw.metrics.__all__)
+    assert not {"annotations", "score", "families", "_registry"} & set(listed)
+    assert all(hasattr(uw.metrics, name) for name in listed)

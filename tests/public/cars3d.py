@@ -24,14 +24,14 @@ LENGTH = ELEVATIONS * AZIMUTHS * len(OBJECTS)
 
 
 def pictures(number: int) -> np.ndarray:
-    """What a file of the archive holds: [y, x, channel, azimuth, elevation], a slope for each of them."""
+    """The array of a file in the archive: [y, x, channel, azimuth, elevation], a gradient for each view."""
     y, x, channel, azimuth, elevation = np.indices((128, 128, 3, AZIMUTHS, ELEVATIONS), np.uint8, sparse=True)
     return y + 2 * x + 40 * channel + 17 * azimuth + 71 * elevation + np.uint8(29 * number % 256)  # it wraps around
 
 
 @functools.cache
 def mesh(number: int) -> bytes:
-    """A file of MATLAB's version 5, with the masks that the published ones have."""
+    """A MATLAB file of version 5, with masks as in the published files."""
     file = io.BytesIO()
     mask = np.zeros((128, 128, AZIMUTHS, ELEVATIONS), np.uint8)
     savemat(file, {"im": pictures(number), "mask": mask}, format="5", do_compression=True)
@@ -39,7 +39,7 @@ def mesh(number: int) -> bytes:
 
 
 def members() -> dict[str, bytes]:
-    """The archive's files by their names; it holds other things as well."""
+    """The members of the archive by name, including some that the loader ignores."""
     cars = {
         f"data/cars/{name}.mat": mesh(number) for number, name in sorted(enumerate(OBJECTS), key=lambda one: one[1])
     }
@@ -52,7 +52,7 @@ def members() -> dict[str, bytes]:
 
 
 def write(folder: Path, patch: pytest.MonkeyPatch, content: Mapping[str, bytes | tarfile.TarInfo]) -> Path:
-    """Write an archive of these members, and let the loader expect it."""
+    """Write an archive of these members, and make the loader accept it."""
     module = importlib.import_module("untwine.data.families.cars3d")
     path = folder / module.FILES[0].path
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -69,7 +69,7 @@ def write(folder: Path, patch: pytest.MonkeyPatch, content: Mapping[str, bytes |
 
 
 def expect(path: Path, patch: pytest.MonkeyPatch) -> None:
-    """Let the loader take the file for the published one, whatever is in it."""
+    """Make the loader accept the file as the published one, whatever its content."""
     module = importlib.import_module("untwine.data.families.cars3d")
     checksum = "md5:" + hashlib.md5(path.read_bytes()).hexdigest()
     patch.setattr(module, "FILES", (replace(module.FILES[0], checksum=checksum, size=path.stat().st_size),))

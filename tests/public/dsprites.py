@@ -25,7 +25,7 @@ class Trap:
 
 
 def arrays() -> dict[str, Any]:
-    """What the file holds. Of each factor a picture has a bar, as long as its value says."""
+    """The arrays of the file. An image has a bar for each factor, whose length is the value."""
     classes = np.array([(0, *state) for state in np.ndindex(*SIZES)], np.int64)
     imgs = np.zeros((len(classes), 64, 64), np.uint8)
     for image, (_, *state) in zip(imgs, classes, strict=True):
@@ -36,7 +36,7 @@ def arrays() -> dict[str, Any]:
 
 
 def write(folder: Path, patch: pytest.MonkeyPatch, **changed: Any) -> None:
-    """Write the file, with other arrays if need be (None leaves one out), and let the loader expect it."""
+    """Write the file, with other arrays if given (None omits one), and make the loader accept it."""
     module = importlib.import_module("untwine.data.families.dsprites")
     (file,) = module.FILES
     path = folder / file.path

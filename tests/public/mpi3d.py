@@ -18,7 +18,7 @@ LENGTH = 192
 
 
 def images(sizes: tuple[int, ...], variant: str = "real") -> np.ndarray:
-    """[states, y, x, channel]: slopes, each state's from another start and of another steepness."""
+    """[states, y, x, channel]: gradients with a different start and slope for each state."""
     states = np.arange(math.prod(sizes))[:, None, None, None] + 10 * len(variant)
     y, x, channel = np.indices((64, 64, 3))
     start, steepness, rest = (states * 7).astype(np.uint8), (states % 5 + 1).astype(np.uint8), x + 31 * channel
@@ -33,7 +33,7 @@ def write(
     variants: tuple[str, ...] = ("toy", "realistic", "real"),
     **more: Any,
 ) -> None:
-    """Write these variants with `images` and more arrays, and let the loader expect them."""
+    """Write these variants with `images` and more arrays, and make the loader accept them."""
     module = importlib.import_module("untwine.data.families.mpi3d")
     files = dict(module.FILES)
     for variant in variants:
@@ -48,7 +48,7 @@ def write(
 
 
 def described(file: Any, path: Path) -> Any:
-    """What the loader knows of a file, with the checksum of another."""
+    """The description of a file, with the checksum of another."""
     content = path.read_bytes()
     return replace(file, checksum="md5:" + hashlib.md5(content).hexdigest(), size=len(content))
 

@@ -29,7 +29,7 @@ def factors() -> np.ndarray:
 
 
 def images() -> np.ndarray:
-    """A bar for each factor, as long and as bright as its value says, in colours that differ."""
+    """Images with a bar for each factor, whose length and brightness is the value, in different colours."""
     pictures = np.zeros((LENGTH, 64, 64, 3), np.uint8)
     for column, values in enumerate(factors().T):
         for picture, value in zip(pictures, values, strict=True):
@@ -38,7 +38,7 @@ def images() -> np.ndarray:
 
 
 def labels() -> np.ndarray:
-    """What the factors stand for, as the public file has it."""
+    """The labels of the states, as in the published file."""
     hues = [np.arange(size) / 10 for size in SIZES[:3]]
     values = [*hues, np.linspace(0.75, 1.25, SIZES[3]), np.arange(SIZES[4]), np.linspace(-30, 30, SIZES[5])]
     return np.stack([one[column] for one, column in zip(values, factors().T, strict=True)], 1).astype(np.float64)
@@ -55,7 +55,7 @@ def write(folder: Path, patch: pytest.MonkeyPatch, **arrays: np.ndarray) -> None
 
 
 def settle(path: Path, patch: pytest.MonkeyPatch) -> None:
-    """Whatever is in the file now counts as the right one."""
+    """Make the loader accept the file as it is now."""
     content = path.read_bytes()
     checksum = f"sha256:{hashlib.sha256(content).hexdigest()}"
     patch.setattr(shapes3d, "FILES", (File(PATH, (f"https://example.org/{path.name}",), checksum, len(content)),))

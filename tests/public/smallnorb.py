@@ -29,7 +29,7 @@ def matrix(array: np.ndarray) -> bytes:
 
 
 def labels(split: str) -> np.ndarray:
-    """Category, instance, elevation, azimuth and lighting of a split's pictures, in no order."""
+    """Category, instance, elevation, azimuth and lighting of a split's images, in random order."""
     grid = np.indices(SIZES).reshape(5, -1).T
     grid[:, 1] = np.array(INSTANCES[split])[grid[:, 1]]
     grid[:, 3] *= 2
@@ -37,7 +37,7 @@ def labels(split: str) -> np.ndarray:
 
 
 def pictures(rows: np.ndarray) -> np.ndarray:
-    """Two cameras' pictures of these labels: slopes that differ in where they begin."""
+    """The images of both cameras for these labels: gradients with different starts."""
     y, x = np.indices((96, 96))
     start = rows.astype(np.int64) @ np.array([101, 13, 31, 7, 57])
     cameras = (start[:, None] + np.array([0, 90])).astype(np.uint8)
@@ -52,7 +52,7 @@ def contents(split: str) -> dict[str, bytes]:
 
 
 def write(folder: Path, patch: pytest.MonkeyPatch, changed: dict[tuple[str, str], bytes]) -> None:
-    """Write all six files, some of them with another content (packed already), and let the loader expect them."""
+    """Write all six files, some with other (compressed) content, and make the loader accept them."""
     module = importlib.import_module("untwine.data.families.smallnorb")
     files = dict(module.FILES)
     for (split, part), file in files.items():

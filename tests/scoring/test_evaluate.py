@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,10 @@ from helpers import tiny
 
 import untwine as uw
 from untwine.errors import UntwineError
-from untwine.scoring import evaluate, scores
+from untwine.scoring import storage
+from untwine.scoring.compare import comparisons
+from untwine.scoring.evaluation import PartlyScored
+from untwine.scoring.requests import requests
 from untwine.scoring.sources import Source
 from untwine.train import folder
 
@@ -29,8 +33,17 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(runs: Path) -> Path:
-    (runs / "jl1" / scores.FILE).unlink(missing_ok=True)
+    (runs / "jl1" / storage.FILE).unlink(missing_ok=True)
     return runs / "jl1"
+
+
+def score(run: Path, metrics: tuple[str, ...] = (), **settings: Any) -> list[dict[str, Any]]:
+    """The entries that scores.json has of what is asked for."""
+    return uw.evaluate(run, metrics, **settings).entries
+
+
+def compare(runs: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    return comparisons({name: uw.Scores(entries) for name, entries in runs.items()})
 
 
 def value(entry: dict, member: str = "seed-0") -> float:
@@ -38,7 +51,7 @@ def value(entry: dict, member: str = "seed-0") -> float:
 
 
 def test_scores_are_those_of_the_functions(run: Path):
-    global_mig, local_mig = evaluate.run(run, ("mig", "local-mig(bins=4)"), **FAST)
+    global_mig, local_mig = score(run, ("mig", "local-mig(bins=4)"), **FAST)
     ensemble = uw.load(run)
     data = folder.stored(run).make_dataset()
     expected = uw.metrics.sampled("mig", points=200)(ensemble.encode, data)
@@ -52,7 +65,7 @@ def test_scores_are_those_of_the_functions(run: Path):
 
 def test_metrics_of_models_get_what_they_take(run: Path):
     names = ("hoyer", "delta-kl", "dto", "udr", "decomposition")
-    found = {entry["metric"]: entry for entry in evaluate.run(run, names, **FAST)}
+    found = {entry["metric"]: entry for entry in score(run, names, **FAST)}
     ensemble = uw.load(run)
     x = Source(ensemble, folder.stored(run).make_dataset(), 100, 20, 0).images
     codes, variances = ensemble.encode(x).numpy(), ensemble.variances(x).numpy()
@@ -66,32 +79,32 @@ def test_metrics_of_models_get_what_they_take(run: Path):
 
 
 def test_what_is_there_is_not_computed_again(run: Path, monkeypatch: pytest.MonkeyPatch):
-    first = evaluate.run(run, ("mig", "local-mig"), **FAST)
+    first = score(run, ("mig", "local-mig"), **FAST)
     monkeypatch.setattr(Source, "encode", lambda *_: pytest.fail("encoded again"))
-    assert evaluate.run(run, ("local-mig", "mig"), **FAST) == first[::-1]
+    assert score(run, ("local-mig", "mig"), **FAST) == first[::-1]
     for change in ({"seed": 1}, {"points": 150}, {"again": True}):
         with pytest.raises(pytest.fail.Exception, match="encoded again"):
-            evaluate.run(run, ("mig",), **FAST | change)
+            score(run, ("mig",), **FAST | change)
 
 
 def test_a_member_that_is_added_is_scored_too(runs: Path, tmp_path: Path):
     uw.fit(tiny(seeds=[0], steps=5), tmp_path / "run")
-    (first,) = evaluate.run(tmp_path / "run", ("mig",), **FAST)
+    (first,) = score(tmp_path / "run", ("mig",), **FAST)
     uw.fit(tiny(seeds=[0, 7], steps=5), tmp_path / "run")
-    (second,) = evaluate.run(tmp_path / "run", ("mig",), **FAST)
+    (second,) = score(tmp_path / "run", ("mig",), **FAST)
     assert list(second["members"]) == ["seed-0", "seed-7"] and value(first) == pytest.approx(value(second), abs=1e-6)
-    assert len(scores.read(tmp_path / "run")) == 1
+    assert len(storage.read(tmp_path / "run")) == 1
 
 
 def test_scores_of_other_requests_stay(run: Path):
-    evaluate.run(run, ("mig",), **FAST)
-    evaluate.run(run, ("mig(bins=5)", "modularity"), **FAST)
-    kept = [(entry["metric"], entry["settings"]["bins"]) for entry in scores.read(run)]
+    score(run, ("mig",), **FAST)
+    score(run, ("mig(bins=5)", "modularity"), **FAST)
+    kept = [(entry["metric"], entry["settings"]["bins"]) for entry in storage.read(run)]
     assert kept == [("mig", 20), ("mig", 5), ("modularity", 20)]
 
 
 def test_radii_are_swept(run: Path):
-    found = evaluate.run(run, ("local-mig", "mig", "local-modularity"), **FAST | {"rho": (0.1, 0.5)})
+    found = score(run, ("local-mig", "mig", "local-modularity"), **FAST | {"rho": (0.1, 0.5)})
     assert [(one["metric"], one["settings"].get("radius")) for one in found] == [
         ("local_mig", 0.1),
         ("local_mig", 0.5),
@@ -102,15 +115,15 @@ def test_radii_are_swept(run: Path):
 
 
 def test_the_defaults_suit_the_data(run: Path, tmp_path: Path):
-    found = [entry["metric"] for entry in evaluate.run(run, **FAST)]
+    found = [entry["metric"] for entry in score(run, **FAST)]
     assert found == ["mig", "modularity", "local_mig", "local_modularity"]
     pictures = np.random.default_rng(0).integers(0, 255, (20, 8, 8), dtype=np.uint8)
     np.save(tmp_path / "pictures.npy", pictures)
     spec = tiny(dataset=uw.datasets.images(tmp_path / "pictures.npy"), steps=2, method=uw.methods.beta_vae())
     uw.fit(spec, tmp_path / "run")
-    assert [entry["metric"] for entry in evaluate.run(tmp_path / "run", **FAST)] == ["hoyer", "delta_kl", "dto"]
+    assert [entry["metric"] for entry in score(tmp_path / "run", **FAST)] == ["hoyer", "delta_kl", "dto"]
     with pytest.raises(UntwineError, match="has no factors"):
-        evaluate.run(tmp_path / "run", ("mig",), **FAST)
+        score(tmp_path / "run", ("mig",), **FAST)
 
 
 @pytest.mark.parametrize(
@@ -121,71 +134,71 @@ def test_the_defaults_suit_the_data(run: Path, tmp_path: Path):
         (("mig(bins=3",), "cannot read the metric"),
         (("mig(3)",), "takes 0 positional|too many positional"),
         (("mig(bin=3)",), "did you mean 'bins'"),
-        (("mig(bins=2.5)",), "must be int"),
+        (("mig(bins=2.5)",), "must be a whole number"),
     ],
 )
 def test_what_cannot_be_asked(run: Path, names, message):
     with pytest.raises(UntwineError, match=message):
-        evaluate.run(run, names, **FAST)
+        score(run, names, **FAST)
 
 
 def test_damaged_scores_are_said(run: Path):
     whole = {"metric": "mig", "label": "mig", "asked": {}, "settings": {}, "untwine": "0"}
     for wrong in ("{", "[]", '{"format": 1, "scores": {}}', json.dumps({"format": 1, "scores": [whole]})):
-        (run / scores.FILE).write_text(wrong)
+        (run / storage.FILE).write_text(wrong)
         with pytest.raises(UntwineError, match="move it away"):
-            evaluate.run(run, ("mig",), **FAST)
-    (run / scores.FILE).unlink()
+            score(run, ("mig",), **FAST)
+    (run / storage.FILE).unlink()
 
 
 def test_codes_on_the_scale_of_a_normal(tmp_path: Path):
     method = uw.methods.beta_vae(0.01, likelihood="squared_error", prior=uw.priors.student_t(3.0))
     uw.fit(tiny(method, steps=3), tmp_path / "run")
-    (plain,) = evaluate.run(tmp_path / "run", ("hoyer",), **FAST)
-    (mapped,) = evaluate.run(tmp_path / "run", ("hoyer",), gaussian=True, **FAST)
+    (plain,) = score(tmp_path / "run", ("hoyer",), **FAST)
+    (mapped,) = score(tmp_path / "run", ("hoyer",), gaussian=True, **FAST)
     assert value(plain) != value(mapped) and mapped["settings"]["gaussian"] is True
-    (comparison,) = scores.comparisons({"a": [plain], "b": [mapped]})
+    (comparison,) = compare({"a": [plain], "b": [mapped]})
     assert comparison["not_comparable"] == ["gaussian: None and True"]
-    (other,) = evaluate.run(tmp_path / "run", ("dto",), gaussian=True, **FAST)
+    (other,) = score(tmp_path / "run", ("dto",), gaussian=True, **FAST)
     assert "gaussian" not in other["settings"]  # it does not look at codes
 
 
 def test_runs_are_compared_by_welchs_test(runs: Path):
-    found = {name: evaluate.run(runs / name, ("mig", "local-mig"), **FAST) for name in ("jl1", "beta")}
-    rows = scores.comparisons(found)
+    found = {name: score(runs / name, ("mig", "local-mig"), **FAST) for name in ("jl1", "beta")}
+    rows = compare(found)
     assert [row["metric"] for row in rows] == ["mig", "local-mig"]
     first = [value(found["jl1"][0], f"seed-{i}") for i in range(3)]
     second = [value(found["beta"][0], f"seed-{i}") for i in range(2)]
     expected = uw.metrics.statistics.compare(first, second)
     assert (rows[0]["t"], rows[0]["p"], rows[0]["effect"]) == (expected.t, expected.p, expected.effect)
     assert rows[0]["means"] == pytest.approx([np.mean(first), np.mean(second)])
-    summary = scores.summaries(found["jl1"])[0]
+    summary = uw.Scores(found["jl1"]).summary()[0]
     assert (summary["count"], summary["mean"]) == (3, pytest.approx(np.mean(first)))
 
 
 def test_scores_of_different_data_are_not_compared(runs: Path, tmp_path: Path):
     uw.fit(tiny(dataset=uw.datasets.synthetic_nonlinear(samples=300, seed=5), steps=2), tmp_path / "other")
-    found = {str(path): evaluate.run(path, ("mig",), **FAST) for path in (runs / "jl1", tmp_path / "other")}
-    (row,) = scores.comparisons(found)
+    found = {str(path): score(path, ("mig",), **FAST) for path in (runs / "jl1", tmp_path / "other")}
+    (row,) = compare(found)
     assert row["not_comparable"] == ["dataset.seed: 3 and 5"] and "t" not in row
 
 
 def test_a_seed_reaches_what_is_random_in_a_metric(run: Path):
-    first, second, given = evaluate.run(run, ("sap", "decomposition", "sap(seed=3)"), **FAST, seed=7)
+    first, second, given = score(run, ("sap", "decomposition", "sap(seed=3)"), **FAST, seed=7)
     assert first["settings"]["seed"] == second["settings"]["seed"] == 7 == first["settings"]["sampling_seed"]
     assert (given["settings"]["seed"], given["settings"]["sampling_seed"]) == (3, 7)
     assert [entry["label"] for entry in (first, given)] == ["sap", "sap(seed=3)"]
 
 
 def test_a_metric_that_fails_does_not_stop_the_others(run: Path):
-    with pytest.raises(evaluate.Partly, match="knn") as error:
-        evaluate.run(run, ("mig", "knn-score(k=0)", "hoyer"), **FAST)
-    assert [entry["metric"] for entry in error.value.found] == ["mig", "hoyer"]
-    assert [entry["metric"] for entry in scores.read(run)] == ["mig", "hoyer"]
+    with pytest.raises(PartlyScored, match="knn") as error:
+        score(run, ("mig", "knn-score(k=0)", "hoyer"), **FAST)
+    assert [entry["metric"] for entry in error.value.scores.entries] == ["mig", "hoyer"]
+    assert [entry["metric"] for entry in storage.read(run)] == ["mig", "hoyer"]
 
 
 def test_a_failure_is_that_of_what_was_asked_for_and_named_once():
-    (one,) = evaluate.requests(["local-factor-vae-score(groups=5)"])
+    (one,) = requests(["local-factor-vae-score(groups=5)"])
     for error, said in {
         "factor_vae_score: 5 groups are too few": "local-factor-vae-score(groups=5): 5 groups are too few",
         "factor_vae_score needs interventions: no": "local-factor-vae-score(groups=5) needs interventions: no",
@@ -197,8 +210,8 @@ def test_a_failure_is_that_of_what_was_asked_for_and_named_once():
 
 
 def test_a_local_metric_that_fails_is_not_taken_for_the_global_one(run: Path):
-    with pytest.raises(evaluate.Partly) as error:
-        evaluate.run(run, ("local-factor-vae-score(prune=-1.0)", "factor-vae-score(prune=-2.0)"), **FAST)
+    with pytest.raises(PartlyScored) as error:
+        score(run, ("local-factor-vae-score(prune=-1.0)", "factor-vae-score(prune=-2.0)"), **FAST)
     first, second = str(error.value).splitlines()
     assert first.startswith("local-factor-vae-score(prune=-1.0), radius ")
     assert second.startswith("factor-vae-score(prune=-2.0): ")
@@ -206,22 +219,22 @@ def test_a_local_metric_that_fails_is_not_taken_for_the_global_one(run: Path):
 
 
 def test_scores_of_another_version_are_computed_again(run: Path):
-    (before,) = evaluate.run(run, ("mig",), **FAST)
-    content = json.loads((run / scores.FILE).read_text())
+    (before,) = score(run, ("mig",), **FAST)
+    content = json.loads((run / storage.FILE).read_text())
     content["scores"][0]["untwine"] = "0.0.0"
     content["scores"][0]["members"]["seed-0"]["value"] = 0.123
-    (run / scores.FILE).write_text(json.dumps(content))
-    assert evaluate.run(run, ("mig",), **FAST) == [before]
+    (run / storage.FILE).write_text(json.dumps(content))
+    assert score(run, ("mig",), **FAST) == [before]
 
 
 def test_models_of_different_numbers_are_not_pooled(tmp_path: Path):
     method = uw.methods.beta_vae(beta=[0.01, 0.1, 0.1], likelihood="squared_error")
     uw.fit(tiny(method, seeds=[0, 0, 1], steps=3), tmp_path / "run")
     uw.fit(tiny(uw.methods.beta_vae(0.01, likelihood="squared_error"), seeds=[0, 1], steps=3), tmp_path / "plain")
-    found = {name: evaluate.run(tmp_path / name, ("mig",), **FAST) for name in ("run", "plain")}
-    rows = scores.summaries(found["run"])
+    found = {name: score(tmp_path / name, ("mig",), **FAST) for name in ("run", "plain")}
+    rows = uw.Scores(found["run"]).summary()
     assert [(row["count"], list(row["own"].values())) for row in rows] == [(1, [0.01]), (2, [0.1])]
-    (row,) = scores.comparisons(found)
+    (row,) = compare(found)
     assert "differ in method.beta" in row["not_comparable"][0]
 
 
@@ -229,35 +242,35 @@ def test_a_folder_that_cannot_be_written_is_refused_first(run: Path, monkeypatch
     monkeypatch.setattr("os.access", lambda *_: False)
     monkeypatch.setattr(Source, "encode", lambda *_: pytest.fail("encoded"))
     with pytest.raises(UntwineError, match="cannot be written to"):
-        evaluate.run(run, ("mig",), **FAST)
+        score(run, ("mig",), **FAST)
 
 
 def test_under_other_priors_a_latents_kl_is_not_that_to_a_normal(tmp_path: Path):
     method = uw.methods.beta_vae(0.01, likelihood="squared_error", prior=uw.priors.laplace())
     uw.fit(tiny(method, seeds=[0, 1], steps=3), tmp_path / "run")
-    (found,) = evaluate.run(tmp_path / "run", ("udr",), **FAST)
+    (found,) = score(tmp_path / "run", ("udr",), **FAST)
     assert found["settings"]["kl"] == "from variances"
 
 
 def test_how_a_score_was_first_spelled_does_not_matter(runs: Path):
     for name in ("jl1", "beta"):
-        (runs / name / scores.FILE).unlink(missing_ok=True)
-    evaluate.run(runs / "jl1", ("mig(bins=20)",), **FAST)
-    found = {name: evaluate.run(runs / name, ("mig",), **FAST) for name in ("jl1", "beta")}
-    (row,) = scores.comparisons(found)
+        (runs / name / storage.FILE).unlink(missing_ok=True)
+    score(runs / "jl1", ("mig(bins=20)",), **FAST)
+    found = {name: score(runs / name, ("mig",), **FAST) for name in ("jl1", "beta")}
+    (row,) = compare(found)
     assert row["metric"] == "mig" and row["t"] is not None
 
 
 def test_a_number_of_groups_is_kept_to(run: Path):
-    (found,) = evaluate.run(run, ("factor-vae-score(groups=30, size=16)",), **FAST | {"points": None})
+    (found,) = score(run, ("factor-vae-score(groups=30, size=16)",), **FAST | {"points": None})
     assert (found["settings"]["groups"], found["settings"]["size"], found["asked"]["points"]) == (30, 16, 480)
-    (found,) = evaluate.run(run, ("local-beta-vae-score(groups=20)",), **FAST | {"points": None})
+    (found,) = score(run, ("local-beta-vae-score(groups=20)",), **FAST | {"points": None})
     assert (found["settings"]["groups"], found["asked"]["points"]) == (20, 20 * 128)
 
 
 def test_the_reason_for_no_comparison_is_the_right_one(run: Path):
-    near, far = (evaluate.run(run, ("local-mig",), **FAST | {"rho": (rho,)}) for rho in (0.2, 0.4))
-    (row,) = scores.comparisons({"a": near, "b": far})
+    near, far = (score(run, ("local-mig",), **FAST | {"rho": (rho,)}) for rho in (0.2, 0.4))
+    (row,) = compare({"a": near, "b": far})
     assert row["not_comparable"] == ["radius: 0.2 and 0.4"]
 
 
@@ -268,7 +281,7 @@ def test_radii_and_designs_share_what_is_encoded(tmp_path: Path, monkeypatch: py
     encode = Source.encode
     monkeypatch.setattr(Source, "encode", lambda self, x: encoded.append(len(x)) or encode(self, x))
     names = ("mig", "local-mig", "local-modularity", "factor-vae-score(groups=20)")
-    evaluate.run(tmp_path / "run", names, **FAST | {"rho": (0.2, 0.5)})
+    score(tmp_path / "run", names, **FAST | {"rho": (0.2, 0.5)})
     assert 0 < sum(encoded) <= 144
 
 
@@ -295,9 +308,9 @@ def own(tmp_path: Path) -> Path:
 def test_examples_are_scored_by_all_metrics_that_need_no_interventions(own: Path):
     able = ("dci", "explicitness", "infomec", "knn-score", "mig", "modularity", "sap", "hoyer", "udr", "local-mig")
     refused = ("irs", "factor-vae-score", "local-beta-vae-score")
-    with pytest.raises(evaluate.Partly) as error:
-        evaluate.run(own / "run", able[:4] + refused + able[4:], rho=(0.4,))
-    found = {entry["label"]: entry for entry in error.value.found}
+    with pytest.raises(PartlyScored) as error:
+        score(own / "run", able[:4] + refused + able[4:], rho=(0.4,))
+    found = {entry["label"]: entry for entry in error.value.scores.entries}
     assert list(found) == list(able)
     data, ensemble = folder.stored(own / "run").make_dataset(), uw.load(own / "run")
     assert not data.complete
@@ -317,22 +330,22 @@ def test_examples_are_scored_by_all_metrics_that_need_no_interventions(own: Path
 
 
 def test_scores_of_data_that_changed_are_not_taken_for_the_new_ones(own: Path, monkeypatch: pytest.MonkeyPatch):
-    (first,) = evaluate.run(own / "run", ("mig",))
+    (first,) = score(own / "run", ("mig",))
     assert first["asked"]["content"] == first["settings"]["dataset"]["content"]
     table = (own / "factors.csv").read_text()
     lines = table.splitlines()
     (own / "factors.csv").write_text("\n".join([lines[0], *reversed(lines[1:])]))
-    (second,) = evaluate.run(own / "run", ("mig",))
+    (second,) = score(own / "run", ("mig",))
     assert value(second) != value(first) and second["settings"]["samples"] == first["settings"]["samples"]
-    (row,) = scores.comparisons({"a": [first], "b": [second]})
-    assert "content" in row["not_comparable"][0] and len(scores.read(own / "run")) == 2
+    (row,) = compare({"a": [first], "b": [second]})
+    assert "content" in row["not_comparable"][0] and len(storage.read(own / "run")) == 2
     (own / "factors.csv").write_text(table)
     monkeypatch.setattr(Source, "encode", lambda *_: pytest.fail("encoded again"))
-    assert evaluate.run(own / "run", ("mig",)) == [first]
+    assert score(own / "run", ("mig",)) == [first]
 
 
 def test_data_that_a_spec_determines_have_no_content(run: Path):
-    (found,) = evaluate.run(run, ("mig",), **FAST)
+    (found,) = score(run, ("mig",), **FAST)
     assert "content" not in found["asked"] and "content" not in found["settings"]["dataset"]
 
 
@@ -345,14 +358,12 @@ def test_the_defaults_have_no_windows_where_there_are_none(tmp_path: Path):
     ):
         (tmp_path / name).mkdir()
         uw.fit(save_own(tmp_path / name, labels, kinds), tmp_path / name / "run")
-        found = evaluate.run(tmp_path / name / "run")
+        found = score(tmp_path / name / "run")
         assert [entry["metric"] for entry in found] == expected, name
-    with pytest.raises(
-        evaluate.Partly, match=r"local-mig, radius 0.1: no window of .* holds 20 examples.*larger radius"
-    ):
-        evaluate.run(tmp_path / "few" / "run", rho=(0.1,))
-    assert evaluate.run(tmp_path / "few" / "run", ("local-mig",), rho=(0.5,))[0]["settings"]["windows"] == 20
+    with pytest.raises(PartlyScored, match=r"local-mig, radius 0.1: no window of .* holds 20 examples.*larger radius"):
+        score(tmp_path / "few" / "run", rho=(0.1,))
+    assert score(tmp_path / "few" / "run", ("local-mig",), rho=(0.5,))[0]["settings"]["windows"] == 20
     with pytest.raises(
         UntwineError, match=r"local-mig, radius 1: there are no windows: every factor \(x\) is categorical"
     ):
-        evaluate.run(tmp_path / "digits" / "run", ("local-mig",))
+        score(tmp_path / "digits" / "run", ("local-mig",))

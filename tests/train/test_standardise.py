@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import untwine as uw
-from untwine.data.principal import chosen
+from untwine.data.moments import fixed_subset
 from untwine.errors import UntwineError
 from untwine.train.folder import read
 from untwine.train.table import Table
@@ -76,7 +76,7 @@ def test_with_pairs_and_principal_components():
 
 def test_principal_components_are_those_of_standardised_images():
     info = run().info()
-    some = torch.from_numpy(chosen(run().make_dataset(), 5_000))
+    some = torch.from_numpy(fixed_subset(run().make_dataset(), 5_000))
     x = Table(run().make_dataset(), CPU, standard=info.standard)(some).flatten(1).double().numpy()
     expected = np.linalg.eigvalsh(np.cov(x.T))[::-1][:2]
     assert info.principal(2) == pytest.approx(expected, rel=1e-4)

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from untwine.bench.devices import wait
 from untwine.bench.rows import Row
 from untwine.bench.variants import Variant
 from untwine.metrics.statistics import summary
@@ -52,7 +53,7 @@ class Course:
         if found is not None:
             self.trainer.state.put(*found)
         self.trainer.take_path(path)
-        self._wait()
+        wait(self.device)
         self.compiled = time.monotonic() - begun
         self.terms: dict[str, dict[str, Any]] = {}
         self.scoring = 0.0  # seconds
@@ -77,7 +78,7 @@ class Course:
                 if self.keep is None:
                     wanted = [one for one in wanted if one <= step or ends + one * each + self.scoring < self.deadline]
             if self.keep is not None and (now - saved > SAVED or now > self.deadline):
-                self._wait()  # the queue of the device may be long
+                wait(self.device)  # the queue of the device may be long
                 saved = self._save()
             if not wanted or step >= wanted[-1] or now > self.deadline:
                 break
@@ -86,7 +87,7 @@ class Course:
 
     def _each(self, start: float, steps: int) -> float:
         """Seconds for each step since then."""
-        self._wait()
+        wait(self.device)
         return (time.monotonic() - start) / steps
 
     def _scored(self, score: Score, each: float) -> Iterator[Row]:
@@ -109,10 +110,6 @@ class Course:
         assert self.keep is not None
         checkpoint.save(self.keep, self.trainer.state.step, self.trainer.state.tensors(), self.about)
         return time.monotonic()
-
-    def _wait(self) -> None:
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
 
 
 def summed(values: dict[str, list[float]], kept: Sequence[int]) -> Row:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
-import os
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from importlib.util import find_spec
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import torch
 
+from untwine.bench.devices import alone, free, peak_mib, wait
 from untwine.bench.rows import Row, Rows
 from untwine.data.contract import Dataset
 from untwine.data.families.dots import three_dots
@@ -30,20 +25,23 @@ from untwine.train.table import Table
 from untwine.train.trainer import Trainer
 
 TABLES = ("variants", "packs", "latents", "figure4", "encoding")
-PACKS, LATENTS = (1, 2, 5, 10, 20, 50), (5, 10, 25, 50, 100)
-PATHS, PRECISIONS = ("fast", "plain"), ("float32", "bfloat16")
-PACK, WIDTH = 10, 10  # where nothing else is said: seeds, latents
+PACKS = (1, 2, 5, 10, 20, 50)
+LATENTS = (5, 10, 25, 50, 100)
+PATHS = ("fast", "plain")
+PRECISIONS = ("float32", "bfloat16")
+PACK, WIDTH = 10, 10  # default numbers of seeds and latents
 COMPARED = ("beta_vae", "jl1_vae exact", "jl1_vae k=1 quarter")  # where packs or latents vary
 FIGURE4 = ("beta_vae", "jl1_vae exact decoder")
 PUBLISHED, LONG = 300_000, 20_000  # steps of rhodes2021's Figure 4, and how many of them are run
 STATES = 200_000  # 20 windows of 10,000
-REPEATS, WARM, BLOCK_SECONDS = 7, 20, 1.0  # short blocks, most of which nothing disturbs
+REPEATS, WARM = 7, 20  # timed blocks, and steps before them
+BLOCK_SECONDS = 1.0  # so short that most blocks are not disturbed
 KEYS = ("table", "variant", "pack", "latents", "batch", "path", "precision", "batching")
 
 
 @dataclass(frozen=True)
 class Case:
-    """What is measured in one go."""
+    """One measurement."""
 
     table: str
     variant: str
@@ -56,7 +54,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Plan:
-    """Which cases: whatever is empty is as the tables have it."""
+    """Which cases to measure. What is left empty takes the values of each table."""
 
     tables: tuple[str, ...] = TABLES
     variants: tuple[str, ...] = ()
@@ -66,7 +64,7 @@ class Plan:
     precisions: tuple[str, ...] = ()
 
     def cases(self, known: Mapping[str, Any]) -> Iterator[Case]:
-        """All cases, those that matter most first.
+        """All cases of variants with known names, those that matter most first.
 
         >>> [case.pack for case in Plan(("packs",), ("beta_vae",), precisions=("float32",)).cases({})]
         [1, 2, 5, 10, 20, 50]
@@ -84,18 +82,18 @@ class Plan:
             else:
                 packs = (self.packs or PACKS) if table == "packs" else (PACK,)
                 latents = (self.latents or LATENTS) if table == "latents" else (WIDTH,)
-                some = self.variants or (FIGURE4 if table == "figure4" else COMPARED)
-                for path, precision, size, width, variant in product(fast, both, packs, latents, some):
+                variants = self.variants or (FIGURE4 if table == "figure4" else COMPARED)
+                for path, precision, size, width, variant in product(fast, both, packs, latents, variants):
                     yield Case(table, variant, size, width, path, precision)
 
     def _encoding(self) -> Iterator[Case]:
-        """With our kernels, or without, then also one member after the other."""
+        """Encoding with our kernels, and without: members by vmap, or one by one."""
         for path, size in product(self.paths or PATHS, self.packs or (PACK,)):
             for way in ("auto",) if path == "fast" else ("vmap", "loop"):
                 yield Case("encoding", "", size, WIDTH, path, "float32", way)
 
 
-def run(
+def measure(
     plan: Plan,
     variants: Mapping[str, Callable[[], Any]],
     device: torch.device,
@@ -108,7 +106,21 @@ def run(
     dataset: Dataset | None = None,
     network: str = "rhodes64",
 ) -> list[Row]:
-    """Measure, and write every row as soon as it is known; a case that fails has a row that says why."""
+    """Measure all cases of a plan, and return their rows; a case that fails has a row that says why.
+
+    Args:
+        plan: Which cases to measure.
+        variants: Functions that make the method of each variant.
+        device: Where to train.
+        about: What the rows were measured on.
+        out: A JSON file; every row is written there as soon as it is known.
+        steps: Steps in a timed block.
+        batch_size: Images in a batch.
+        limit_minutes: Begin no more cases after so long.
+        missing: Measure only what the file lacks.
+        dataset: The data to train on; by default three_dots.
+        network: The name of the network.
+    """
     start = time.monotonic()
     dataset = three_dots() if dataset is None else dataset
     bench = Bench(variants, device, steps, batch_size, dataset, network)
@@ -122,16 +134,16 @@ def run(
         free(device)
         try:
             with exact(device):
-                found = bench.encoding(case) if case.table == "encoding" else bench.training(case)
+                measured = bench.encoding(case) if case.table == "encoding" else bench.training(case)
         except Exception as error:  # out of memory, or not for these kernels
-            found = {"error": brief(error)}
-        rows.put(row | found | {"peak_mib": _peak(device)})
+            measured = {"error": brief(error)}
+        rows.put(row | measured | {"peak_mib": peak_mib(device)})
     free(device)
     return rows.new
 
 
 class Bench:
-    """What is measured, on one dataset."""
+    """Measures cases on one dataset."""
 
     def __init__(
         self,
@@ -142,8 +154,12 @@ class Bench:
         dataset: Dataset,
         network: str,
     ):
-        self.variants, self.device, self.steps, self.batch_size = variants, device, steps, batch_size
-        self.dataset, self.network = dataset, network
+        self.variants = variants
+        self.device = device
+        self.steps = steps
+        self.batch_size = batch_size
+        self.dataset = dataset
+        self.network = network
         self.table = Table(dataset, device)
 
     def _run(self, case: Case, **more: Any) -> Run:
@@ -158,7 +174,7 @@ class Bench:
         )
 
     def training(self, case: Case) -> Row:
-        """Milliseconds for each seed and step, compiled and warm; of a long run its minutes, without compiling."""
+        """Milliseconds for each seed and step, after compiling and warming up; of a long run also its minutes."""
         long = case.table == "figure4"
         method = self.variants[case.variant]()
         logged = {"log_every": 1_000, "steps": PUBLISHED} if long else {"log_every": 10**9, "steps": 10**9}
@@ -179,7 +195,7 @@ class Bench:
         return speed | minutes | {"diverged": int((trainer.state.died >= 0).sum())}
 
     def encoding(self, case: Case) -> Row:
-        """Seconds for the codes of all states, from factors to arrays; how far they are from the plain path's."""
+        """Seconds from factors to codes for many states, and how far these codes are from those of the plain path."""
         spec = self._run(case, method="beta_vae", steps=1)
         info, members = spec.info(), spec.members()
         ensemble = Ensemble(members, [build(member, info) for member in members], self.device)
@@ -192,43 +208,30 @@ class Bench:
         ensemble.kernels = case.path == "fast"
         encoder = Encoder(ensemble.encode, self.dataset)
         error = abs(encoder(few) - plain).max() / abs(plain).max()
-        found = []
+        seconds = []
         with alone(self.device):
             encoder(states[: len(states) // 10])
             for _ in range(REPEATS):
                 start = self._now()
                 encoder(states)
-                found.append(self._now() - start)
-        return {"states": len(states), "seconds": statistics.median(found), "deviation": float(error)}
+                seconds.append(self._now() - start)
+        return {"states": len(states), "seconds": statistics.median(seconds), "deviation": float(error)}
 
     def _seconds(self, walk: Iterator[Any], count: int) -> float:
+        """The time of so many steps."""
         start = self._now()
         for _ in range(count):
             next(walk)
         return self._now() - start
 
     def _now(self) -> float:
-        """The time once the device has done all that it was given."""
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
+        """The time when the device has done all that it was given."""
+        wait(self.device)
         return time.perf_counter()
 
 
-@contextlib.contextmanager
-def alone(device: torch.device) -> Iterator[None]:
-    """No other benchmark of this user works on this GPU meanwhile."""
-    if device.type != "cuda" or find_spec("fcntl") is None:  # Windows has none
-        yield
-        return
-    import fcntl
-
-    with (Path(tempfile.gettempdir()) / f"untwine-bench-{os.getuid()}-{device.index or 0}.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
 def _ratios(rows: list[Row]) -> None:
-    """Add how much longer a variant takes than beta_vae in otherwise the same case."""
+    """Add to each row how much longer its variant takes than beta_vae, all else being equal."""
     keys = [key for key in KEYS if key != "variant"]
     base = {
         tuple(row.get(key) for key in keys): row.get("ms_per_seed_and_step")
@@ -239,16 +242,3 @@ def _ratios(rows: list[Row]) -> None:
         other, own = base.get(tuple(row.get(key) for key in keys)), row.get("ms_per_seed_and_step")
         if other is not None and own is not None:
             row["ratio_to_beta_vae"] = own / other
-
-
-def free(device: torch.device) -> None:
-    """Give back what the last case took, and forget its peak."""
-    gc.collect()
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats(device)
-
-
-def _peak(device: torch.device) -> float | None:
-    return torch.cuda.max_memory_allocated(device) / 2**20 if device.type == "cuda" else None

@@ -10,11 +10,15 @@ from typing import Any
 import numpy as np
 
 from untwine import metrics
+from untwine.bench.rows import Row, write_rows
 from untwine.data import FactorSpace
 from untwine.data.windows import around
 from untwine.errors import UntwineError, refuse_unknown
-from untwine.scoring.results import write_rows
+from untwine.metrics.designs import Groups
 from untwine.streams import np_uniform
+
+_GROUPS = 1_500
+_MODELS = 5
 
 
 def run(
@@ -25,23 +29,23 @@ def run(
     repeats: int = 3,
     only: tuple[str, ...] = (),
     out: str | None = None,
-) -> list[dict[str, Any]]:
-    """Milliseconds for each metric, encoding aside: the best of some repetitions, on one core.
+) -> list[Row]:
+    """Milliseconds of each metric on one core, encoding aside: the best of several calls.
 
     Codes are the factors with noise, in a random mixture. `local_mig` is on 20 windows of as many samples each; scores
     of groups are on 1,500 groups of 64; dto on 1,000 Jacobians; udr on five models; decomposition on all samples.
 
     Args:
-        samples: How many codes.
+        samples: How many samples.
         latents: Codes of each sample.
         factors: How many factors.
         values: Values of each factor.
-        repeats: Of each metric, after a first call that is not timed; those that take seconds are not repeated.
-        only: The names of some metrics, instead of all.
+        repeats: Timed calls of each metric, after one that is not timed; metrics that take seconds are not repeated.
+        only: The names of the metrics to time; by default all.
         out: A JSON file to write the rows to, with what they were measured on.
     """
     if min(samples, latents, factors, repeats) < 1 or values < 2:
-        raise UntwineError("a benchmark needs one sample, latent, factor and repetition or more, of two values or more")
+        raise UntwineError("a benchmark needs one sample, latent, factor and call or more, and two values or more")
     from threadpoolctl import threadpool_limits
 
     space = FactorSpace(tuple(f"factor{i}" for i in range(factors)), (values,) * factors, ("ordered",) * factors)
@@ -56,6 +60,8 @@ def run(
 
 
 def _best(task: Callable[[], Any], repeats: int) -> float:
+    """The least milliseconds of several calls."""
+
     def once() -> float:
         start = time.perf_counter()
         task()
@@ -66,6 +72,7 @@ def _best(task: Callable[[], Any], repeats: int) -> float:
 
 
 def _tasks(space: FactorSpace, samples: int, latents: int) -> dict[str, Callable[[], Any]]:
+    """A call of each metric, on arrays that are made once."""
     mixture = _normal("mixture", (len(space), latents)) / len(space) ** 0.5
     scale = max(space.sizes)
 
@@ -78,31 +85,34 @@ def _tasks(space: FactorSpace, samples: int, latents: int) -> dict[str, Callable
     in_windows = [(encode(window, f"window {i}"), window) for i, window in enumerate(windows)]
 
     def local_mig() -> None:
-        for there, window in in_windows:
-            metrics.mig(there, window, bins=5)
+        for window_codes, window_states in in_windows:
+            metrics.mig(window_codes, window_states, bins=5)
 
-    tasks: dict[str, Callable[[], Any]] = {}
+    posterior, prior = _posterior(codes)
+    arrays = {
+        "codes": codes,
+        "factors": states,
+        "means": codes,
+        "variances": np.full_like(codes, 0.1),
+        "jacobians": _normal("jacobians", (1_000, latents, 64)),
+        "posterior": posterior,
+        "prior": prior,
+    }
+    tasks: dict[str, Callable[[], Any]] = {"local_mig": local_mig}
     for name in metrics.names():
         metric = metrics.get(name)
-        if metric.takes == ("codes", "factors"):
-            drawn = metric.design.draw(space, min(metric.design.points, _POINTS.get(name, samples)), 0)
-            sample = (encode(drawn, name), drawn) if drawn.ndim > 2 else (codes, states)
-            tasks[name] = partial(metric, *sample)
-    tasks["local_mig"] = local_mig
-    others = {
-        "hoyer": partial(metrics.hoyer, codes),
-        "delta_kl": partial(metrics.delta_kl, codes, np.full_like(codes, 0.1)),
-        "dto": partial(metrics.dto, _normal("jacobians", (1_000, latents, 64))),
-        "udr": partial(metrics.udr, [encode(states, f"model {i}") for i in range(5)]),
-        "decomposition": partial(metrics.decomposition, *_posterior(codes)),
-    }
-    return tasks | others
-
-
-_POINTS = {"factor_vae_score": 1_500 * 64, "beta_vae_score": 1_500 * 64 * 2}
+        if metric.together:
+            tasks[name] = partial(metric, [encode(states, f"model {i}") for i in range(_MODELS)])
+        elif isinstance(metric.design, Groups):
+            grouped = metric.design.draw(space, _GROUPS * metric.design.states, 0)
+            tasks[name] = partial(metric, encode(grouped, name), grouped)
+        else:
+            tasks[name] = partial(metric, *(arrays[array] for array in metric.takes))
+    return dict(sorted(tasks.items()))
 
 
 def _posterior(codes: np.ndarray) -> tuple[Any, Any]:
+    """Posteriors with these means, and a standard normal prior."""
     import torch
     from torch import distributions as D
 

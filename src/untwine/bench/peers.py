@@ -1,75 +1,93 @@
-"""Metrics beside the loops over scikit-learn that the literature's code has, on the same arrays and one core.
-
-python bench/metrics.py          # SAP, MIG and the kNN score
-python bench/metrics.py --dci    # and one factor of DCI with scikit-learn's trees: some three minutes
-"""
+"""Metrics beside the loops over scikit-learn that the literature's code has, on the same arrays and one core."""
 
 from __future__ import annotations
 
-import sys
 import time
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
-from sklearn.ensemble import GradientBoostingClassifier
-from sklearn.metrics import mutual_info_score
-from sklearn.neighbors import KNeighborsRegressor
-from sklearn.svm import LinearSVC
-from threadpoolctl import threadpool_limits
 
-import untwine as uw
+from untwine import metrics
+from untwine.bench.rows import Row, write_rows
 from untwine.data import FactorSpace
+from untwine.errors import UntwineError
 from untwine.metrics.families.information import discretised
 
-SPACE = FactorSpace(tuple("abcdef"), (64,) * 6, ("ordered",) * 6)
-FACTORS = SPACE.sample(10_000, seed=0)
-RNG = np.random.default_rng(0)
-CODES = FACTORS / 64 @ RNG.normal(size=(6, 10)) / 6**0.5 + 0.05 * RNG.normal(size=(10_000, 10))
-TRAIN = 6667
+LATENTS, FACTORS, VALUES = 10, 6, 64
 
 
-def seconds(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+def run(samples: int = 10_000, dci: bool = False, out: str | None = None) -> list[Row]:
+    """Seconds of SAP, MIG and the kNN score, and of the same computations as loops over scikit-learn.
+
+    Codes are mixtures of six factors of 64 values, with noise. A loop's time is that of one classifier, times how many
+    the score needs.
+
+    Args:
+        samples: How many codes.
+        dci: Whether to time DCI too, with scikit-learn's trees for one factor: some three minutes.
+        out: A JSON file to write the rows to.
+    """
+    if samples < 1_000:
+        raise UntwineError(f"so few samples take no time: give 1,000 or more, not {samples}")
+    from threadpoolctl import threadpool_limits
+
+    rows = []
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # classifiers of 64 values do not converge in the literature's iterations
+        for name, (loop, repetitions, metric) in _peers(samples, dci).items():
+            metric()  # imports, and caches of the processor
+            loop_seconds = repetitions * _seconds(loop)
+            seconds = _seconds(metric)
+            rows.append(
+                {"metric": name, "loop_seconds": loop_seconds, "seconds": seconds, "ratio": loop_seconds / seconds}
+            )
+    if out is not None:
+        write_rows(out, rows, {"samples": samples, "latents": LATENTS, "factors": FACTORS, "values": VALUES})
+    return rows
 
 
-def machine() -> None:
-    model = LinearSVC(C=0.01, class_weight="balanced").fit(CODES[:TRAIN, :1], FACTORS[:TRAIN, 0])
-    model.predict(CODES[TRAIN:, :1])
+def _peers(samples: int, dci: bool) -> dict[str, tuple[Callable[[], Any], int, Callable[[], Any]]]:
+    """For each metric a part of its loop, how often the score needs that part, and ours."""
+    from sklearn.ensemble import GradientBoostingClassifier
+    from sklearn.metrics import mutual_info_score
+    from sklearn.neighbors import KNeighborsRegressor
+    from sklearn.svm import LinearSVC
 
+    space = FactorSpace(tuple("abcdef"), (VALUES,) * FACTORS, ("ordered",) * FACTORS)
+    factors = space.sample(samples, seed=0)
+    random = np.random.default_rng(0)
+    mixture = random.normal(size=(FACTORS, LATENTS)) / FACTORS**0.5
+    codes = factors / VALUES @ mixture + 0.05 * random.normal(size=(samples, LATENTS))
+    two_thirds, four_fifths = round(samples * 2 / 3), round(samples * 4 / 5)
 
-def information() -> None:
-    for code in discretised(CODES, 20).T:
-        for factor in FACTORS.T:
-            mutual_info_score(code, factor)
+    def machine() -> None:
+        model = LinearSVC(C=0.01, class_weight="balanced").fit(codes[:two_thirds, :1], factors[:two_thirds, 0])
+        model.predict(codes[two_thirds:, :1])
 
+    def information() -> None:
+        for code in discretised(codes, 20).T:
+            for factor in factors.T:
+                mutual_info_score(code, factor)
 
-def neighbours() -> None:
-    KNeighborsRegressor().fit(CODES[:8000, :1], FACTORS[:8000, 0]).predict(CODES[8000:, :1])
+    def neighbours() -> None:
+        model = KNeighborsRegressor().fit(codes[:four_fifths, :1], factors[:four_fifths, 0])
+        model.predict(codes[four_fifths:, :1])
 
+    def trees() -> None:
+        GradientBoostingClassifier().fit(codes[:two_thirds], factors[:two_thirds, 0]).predict(codes[two_thirds:])
 
-def trees() -> None:
-    GradientBoostingClassifier().fit(CODES[:TRAIN], FACTORS[:TRAIN, 0]).predict(CODES[TRAIN:])
-
-
-def main() -> None:
-    warnings.simplefilter("ignore")
-    # What is timed once, how often the score needs it, and ours.
-    rows = {
-        "sap": (machine, 60, lambda: uw.metrics.sap(CODES, FACTORS)),
-        "mig": (information, 1, lambda: uw.metrics.mig(CODES, FACTORS)),
-        "knn_score": (neighbours, 60, lambda: uw.metrics.knn_score(CODES, FACTORS)),
+    pairs = LATENTS * FACTORS
+    peers: dict[str, tuple[Callable[[], Any], int, Callable[[], Any]]] = {
+        "sap": (machine, pairs, lambda: metrics.sap(codes, factors)),
+        "mig": (information, 1, lambda: metrics.mig(codes, factors)),
+        "knn_score": (neighbours, pairs, lambda: metrics.knn_score(codes, factors)),
     }
-    if "--dci" in sys.argv:
-        rows["dci"] = (trees, 6, lambda: uw.metrics.dci(CODES, FACTORS))
-    with threadpool_limits(1):
-        for name, (theirs, times, ours) in rows.items():
-            ours()
-            loop, fast = times * seconds(theirs), seconds(ours)
-            print(f"{name:10} loop {loop:8.2f} s, ours {fast:6.3f} s, ratio {loop / fast:.0f}", flush=True)
+    return peers | ({"dci": (trees, FACTORS, lambda: metrics.dci(codes, factors))} if dci else {})
 
 
-if __name__ == "__main__":
-    main()
+def _seconds(function: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start

@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from untwine.bench.course import Course
-from untwine.bench.gpu import alone, free
+from untwine.bench.devices import alone, describe, free
 from untwine.bench.rows import Row, Rows
-from untwine.bench.training import about
 from untwine.bench.variants import read
 from untwine.data.contract import Dataset
 from untwine.data.families.dots import three_dots
 from untwine.errors import UntwineError, brief
-from untwine.scoring.requests import Request, requests
+from untwine.scoring.requests import requests
 from untwine.scoring.scorer import Scorer
 from untwine.scoring.sources import Source
 from untwine.train.devices import check_precision, exact, pick_device
@@ -85,19 +84,19 @@ def run(
         examples: Training examples.
     """
     deadline = math.inf if limit_minutes is None else time.monotonic() + 60 * limit_minutes
-    made = pick_device(device)
-    check_path(path, made, "vmap")
+    chosen = pick_device(device)
+    check_path(path, chosen, "vmap")
     if windows < 1 or points < 2 or not radii or min(radii) <= 0:
         raise UntwineError("scores need one window or more of two points or more, and radii above zero")
     plans = list(dict.fromkeys(read(text, steps, precision) for text in variants for precision in precisions))
     for plan in plans:
-        check_precision(plan.precision, made)
+        check_precision(plan.precision, chosen)
     dataset = three_dots(size=size, examples=examples)
-    score = functools.partial(scores, dataset=dataset, radii=radii, windows=windows, points=points)
+    score = functools.partial(score_members, dataset=dataset, radii=radii, windows=windows, points=points)
     specs = [plan.run(dataset, parse_seeds(seeds)) for plan in plans]  # a word that is wrong is refused before all else
-    rows = Rows(out, KEYS, about(made))
-    with exact(made):
-        table = Table(dataset, made)
+    rows = Rows(out, KEYS, describe(chosen))
+    with exact(chosen):
+        table = Table(dataset, chosen)
         for plan, spec in zip(plans, specs, strict=True):
             if time.monotonic() > deadline:
                 break
@@ -106,11 +105,11 @@ def run(
             wanted = sorted({*(step for step in at if 0 < step < spec.steps), spec.steps})
             if all(rows.find(key | {"variant": name, "step": step}) for name in plan.names for step in wanted):
                 continue
-            free(made)
+            free(chosen)
             where = None if keep is None else Path(keep) / spec.id
             try:
-                course = Course(plan, spec, table, made, path, deadline, where)
-                with alone(made):
+                course = Course(plan, spec, table, chosen, path, deadline, where)
+                with alone(chosen):
                     for row in course.rows(wanted, score):
                         rows.put(key | row)
             except Exception as error:  # out of memory, say: the others need not suffer
@@ -119,16 +118,24 @@ def run(
     return rows.new
 
 
-def scores(
+def score_members(
     ensemble: Ensemble, dataset: Dataset, radii: Sequence[float], windows: int, points: int
 ) -> dict[str, list[float]]:
-    """Of each metric and radius, the scores of the members: `local_mig 0.1`."""
+    """The members' scores by metric and radius, such as `local_mig 0.1`.
+
+    Args:
+        ensemble: The members.
+        dataset: The data to score them on.
+        radii: Radii of the windows.
+        windows: How many windows of each radius.
+        points: States in each window.
+    """
     source = Source(ensemble, dataset, examples=2, jacobians=2, seed=0)
     scorer = Scorer(source, windows, points, progress=False)
-    asked = [Request(one.metric, one.arguments, True, radius) for radius in radii for one in requests(METRICS)]
-    found = {}
-    for one, score in scorer.scores(asked):
+    wanted = [request.at(radius) for radius in radii for request in requests(METRICS)]
+    scores = {}
+    for request, score in scorer.scores(wanted):
         if isinstance(score, UntwineError):
             raise score
-        found[f"{one.name} {one.radius:g}"] = score.values.tolist()
-    return found
+        scores[f"{request.name} {request.radius:g}"] = score.values.tolist()
+    return scores

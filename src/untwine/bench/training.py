@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -10,18 +9,19 @@ from typing import Any
 
 import torch
 
-from untwine.bench import gpu as bench_gpu
+from untwine.bench import gpu
+from untwine.bench.devices import describe
+from untwine.bench.rows import write_rows
 from untwine.data.families.dots import three_dots
 from untwine.errors import UntwineError, refuse_unknown
 from untwine.methods import beta_vae, jl1_vae
-from untwine.scoring import results
 from untwine.train.devices import check_precision, exact, pick_device
 from untwine.train.pack import Pack
 from untwine.train.run import Run
 from untwine.train.table import Table
 from untwine.train.trainer import Trainer
 
-# Through encoder and decoder, as Eq. 3 says, but where it says decoder (the default of the method).
+# The penalty's gradient reaches encoder and decoder, as in Eq. 3, except where the name says decoder (the default).
 VARIANTS: dict[str, Callable[[], Any]] = {
     "beta_vae": lambda: beta_vae(4.0),
     "jl1_vae exact": lambda: jl1_vae(anneal=0, through="both"),
@@ -44,7 +44,7 @@ def run(
     latents: tuple[int, ...] = (),
     precisions: tuple[str, ...] = (),
     variants: tuple[str, ...] = (),
-    tables: tuple[str, ...] = bench_gpu.TABLES,
+    tables: tuple[str, ...] = gpu.TABLES,
     paths: tuple[str, ...] = (),
     device: str = "auto",
     limit_minutes: float | None = None,
@@ -53,50 +53,59 @@ def run(
 ) -> list[dict[str, Any]]:
     """Milliseconds for each seed and step, on three_dots with rhodes2021's 64 px network.
 
-    The whole step is timed: data, noise, forward, backward, optimiser. On a CPU variants take turns, step by step,
+    All of a step is timed: data, noise, forward, backward, optimiser. On a CPU variants take turns, step by step,
     so that a busy machine slows all of them alike; each number is the median of `steps` turns, and the ratio is to
-    beta_vae at the same pack size. On a GPU many steps are timed as one block, the median of seven such: of all
-    variants by path and precision, of packs of several sizes, of several numbers of latents, and of a whole training
-    run; and the time that encoding takes. Benchmarks that run side by side, with files of their own, compile at the
-    same time and measure in turn.
+    beta_vae at the same pack size. On a GPU many steps are timed as one block, and each number is the median of seven
+    blocks. Its tables have all variants by path and precision, several sizes of packs, several numbers of latents, a
+    long training run, and encoding. Benchmarks that run side by side, each with its own file, compile at the same time
+    and measure in turn.
 
     Args:
         pack_sizes: How many seeds train at once. By default 1, 4 and 10; on a GPU 1, 2, 5, 10, 20 and 50.
-        steps: Timed steps of each variant, after some for warming up. By default 5; on a GPU 256 in each block.
+        steps: Timed steps of each variant, after a few for warming up. By default 5; on a GPU 256 in each block.
         batch_size: Images in a batch.
         latents: Latents, and so columns of the Jacobian. By default 10; on a GPU also 5, 25, 50 and 100.
         precisions: float32, or bfloat16. By default float32; on a GPU both.
-        variants: Some of them instead of all: beta_vae, "jl1_vae exact", "jl1_vae k=1", ...
+        variants: The variants to measure, by default all: beta_vae, "jl1_vae exact", "jl1_vae k=1", ...
         tables: What to measure on a GPU: variants, packs, latents, figure4 (a long run), encoding.
-        paths: On a GPU, plain or fast; by default both where variants are compared, and else fast.
+        paths: On a GPU, plain or fast; by default both for the table of variants, and fast for the others.
         device: auto, cpu, cuda or mps.
-        limit_minutes: On a GPU, begin nothing more after so long.
+        limit_minutes: On a GPU, begin no more cases after so long.
         missing: On a GPU, measure only what the file lacks.
-        out: A JSON file to write the rows to, with what they were measured on. On a GPU rows are added to those that
-            it has.
+        out: A JSON file to write the rows to, with what they were measured on. On a GPU rows are added to the file.
     """
     if (steps is not None and steps < 1) or min(pack_sizes, default=1) < 1 or min(latents, default=1) < 1:
         raise UntwineError("a benchmark takes one step or more, and packs of one seed or more, with a latent or more")
     refuse_unknown("variant", variants, VARIANTS)
-    made = pick_device(device)
+    chosen = pick_device(device)
     for precision in precisions:
-        check_precision(precision, made)
-    if made.type == "cuda":
-        plan = bench_gpu.Plan(tables, variants, pack_sizes, latents, paths, precisions)
-        return bench_gpu.run(plan, VARIANTS, made, about(made), out, steps or 256, batch_size, limit_minutes, missing)
-    if len(latents) > 1 or len(precisions) > 1 or tuple(paths) not in ((), ("plain",)) or tables != bench_gpu.TABLES:
+        check_precision(precision, chosen)
+    if chosen.type == "cuda":
+        plan = gpu.Plan(tables, variants, pack_sizes, latents, paths, precisions)
+        return gpu.measure(
+            plan, VARIANTS, chosen, describe(chosen), out, steps or 256, batch_size, limit_minutes, missing
+        )
+    if len(latents) > 1 or len(precisions) > 1 or tuple(paths) not in ((), ("plain",)) or tables != gpu.TABLES:
         raise UntwineError("tables, paths, and several numbers of latents or precisions, are for a GPU: --device cuda")
-    single = {"latents": (*latents, 10)[0], "precision": (*precisions, "float32")[0], "batch_size": batch_size}
-    rows = by_turns(variants or tuple(VARIANTS), pack_sizes or (1, 4, 10), steps or 5, made, single)
+    settings = {"latents": (*latents, 10)[0], "precision": (*precisions, "float32")[0], "batch_size": batch_size}
+    rows = by_turns(variants or tuple(VARIANTS), pack_sizes or (1, 4, 10), steps or 5, chosen, settings)
     if out is not None:
-        results.write_rows(out, rows, {**about(made), "precision": single["precision"]})
+        write_rows(out, rows, {**describe(chosen), "precision": settings["precision"]})
     return rows
 
 
 def by_turns(
     variants: Sequence[str], pack_sizes: Sequence[int], steps: int, device: torch.device, settings: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """Variants take turns, a step each."""
+    """A row for each variant and pack size; variants take turns, a step each.
+
+    Args:
+        variants: Names of variants.
+        pack_sizes: How many seeds train at once.
+        steps: Timed steps of each variant.
+        device: Where to train.
+        settings: Further settings of the runs.
+    """
     dataset = three_dots(examples=4096)
     table = Table(dataset, device)
     rows = []
@@ -125,7 +134,7 @@ def by_turns(
 
 
 class Turns:
-    """A trainer that goes one step at a time, and how long each took."""
+    """A trainer that makes one step at each call, and the seconds that each took."""
 
     def __init__(self, trainer: Trainer):
         self.steps = trainer.steps()
@@ -135,9 +144,3 @@ class Turns:
         start = time.perf_counter()
         next(self.steps)
         self.seconds.append(time.perf_counter() - start)
-
-
-def about(device: torch.device) -> dict[str, Any]:
-    """The machine on which something was measured."""
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
-    return {"torch": torch.__version__, "device": str(device), "hardware": name, "threads": torch.get_num_threads()}

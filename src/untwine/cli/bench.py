@@ -1,42 +1,40 @@
-"""`untwine bench`: the speed of training or of metrics on this machine, or the quality of what is trained."""
+"""`untwine bench`: benchmarks of training, of metrics and of quality, on this machine."""
 
 from __future__ import annotations
 
 import importlib
 from typing import Any
 
+from untwine.bench import BENCHES
 from untwine.cli import UsageError, flags, output
 from untwine.errors import unknown
 
-# What can be measured: modules with a `run`, whose arguments are the flags and which returns rows.
-BENCHES = {
-    "train": "untwine.bench.training",
-    "metrics": "untwine.bench.metrics",
-    "quality": "untwine.bench.quality",
-}
-
 
 def bench(args: list[str]) -> None:
-    """`untwine bench` measures the speed of training, `bench metrics` that of metrics, `bench quality` scores."""
-    what = "train"
+    """Run the benchmark that is named first, or that of training, and print its rows."""
+    name = "train"
     if args and not args[0].startswith("-"):
-        what, *args = args
-    if what not in BENCHES:
-        raise UsageError(str(unknown("benchmark", what, BENCHES)))
-    run = importlib.import_module(BENCHES[what]).run
+        name, *args = args
+    if name not in BENCHES:
+        raise UsageError(str(unknown("benchmark", name, BENCHES)))
+    run = importlib.import_module(BENCHES[name][0]).run
     fields = [("bench", flags.arguments(run, prefix=False)), flags.switch("json", flags.JSON)]
-    others = ", ".join(f"untwine bench {name}" for name in BENCHES if name != what)
-    about = f"{flags.description(run)}\n\nSee also: {others} --help"
-    given = flags.parse(f"untwine bench {what}", about, fields, args)
-    rows = run(**flags.values(given.bench))
-    if given.json:
+    parsed = flags.parse(f"untwine bench {name}", f"{flags.description(run)}\n\n{_benches()}", fields, args)
+    rows = run(**flags.values(parsed.bench))
+    if parsed.json:
         output.as_json({"rows": rows})
         return
-    # Lists and the like are for files; what all rows lack, for nobody.
+    # Lists and the like are for files; a column that is empty in all rows is for nobody.
     columns = dict.fromkeys(
-        k for row in rows for k, v in row.items() if v is not None and not isinstance(v, list | dict)
+        key for row in rows for key, value in row.items() if value is not None and not isinstance(value, list | dict)
     )
-    output.table([key.replace("_", " ") for key in columns], [[_text(r.get(k)) for k in columns] for r in rows], True)
+    headings = [key.replace("_", " ") for key in columns]
+    output.table(headings, [[_text(row.get(key)) for key in columns] for row in rows], numbers=True)
+
+
+def _benches() -> str:
+    lines = [f"- untwine bench {name}: {what}" for name, (_, what) in BENCHES.items()]
+    return "Benchmarks, each with its own --help:\n" + "\n".join(lines)
 
 
 def _text(value: Any) -> str:

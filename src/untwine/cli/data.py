@@ -1,4 +1,4 @@
-"""`untwine data`: what datasets there are; fetch, verify and look at them."""
+"""`untwine data`: list, fetch, verify and draw datasets."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from untwine.cli import UsageError, asked, flags, named, output
 from untwine.errors import UntwineError, unknown
 
 ABOUT = {
-    "list": "list the datasets: what they hold, their licences, and which are here",
-    "get": "fetch a dataset's files, verify them, and make it ready",
-    "check": "verify the files that are here, byte by byte",
-    "show": "draw a picture of what each factor of a dataset changes",
+    "list": "list the datasets: their content, licences, and which are on this machine",
+    "get": "download the files of a dataset, verify them, and prepare it for use",
+    "check": "verify the files on this machine, byte by byte",
+    "show": "draw what each factor of a dataset changes",
 }
-FOLDER = """Files lie in the folder that UNTWINE_DATA names, else in your cache folder.
+FOLDER = """Files are stored in the folder that UNTWINE_DATA names, by default your user cache folder.
 
-UNTWINE_OFFLINE=1 keeps off the network; UNTWINE_MIRROR=https://... is asked before the public addresses."""
+UNTWINE_OFFLINE=1 forbids downloads; UNTWINE_MIRROR=https://... is tried before the public addresses."""
 
 
 def data(args: list[str]) -> None:
-    """One of the commands above."""
+    """Run one of the commands in `ABOUT`."""
     if args[:1] in (["--help"], ["-h"]):
         lines = [f"  {name:6} {what}" for name, what in ABOUT.items()]
         print("\n".join(["usage: untwine data COMMAND ...", "", "commands:", *lines, "", FOLDER]))
@@ -37,37 +37,41 @@ def data(args: list[str]) -> None:
 
 def _list(args: list[str]) -> None:
     from untwine.data.catalogue import describe
-    from untwine.data.files import store
+    from untwine.data.files.places import folder
     from untwine.datasets import get, names
     from untwine.progress import amount
 
     json = flags.parse("untwine data list", _about("list"), [flags.switch("json", flags.JSON)], args).json
-    found: list[dict[str, Any]] = [describe(name) | {"summary": flags.summary(get(name))} for name in names()]
+    descriptions: list[dict[str, Any]] = [describe(name) | {"summary": flags.summary(get(name))} for name in names()]
     if json:
-        output.as_json({"folder": str(store.folder()), "datasets": found})
+        output.as_json({"folder": str(folder()), "datasets": descriptions})
         return
     rows = []
-    for one in found:
-        images = f"{one['examples']:,} of {' x '.join(map(str, one['shape']))}" if one.get("shape") else ""
-        held = [images, _factors(one["factors"]) if one.get("factors") else "no factors" if images else ""]
-        size = amount(one["bytes"]) if "bytes" in one else ""
-        size += f"\n({amount(one['download'])} to fetch)" if one.get("download") else ""
-        name, licence = flags.hyphens(one["name"]), one.get("licence") or ""
-        rows.append([name, one["summary"], "\n".join(held), size, licence, _state(one)])
-    output.table(["dataset", "what it is", "images and factors", "size", "licence", "here"], rows, lines=True)
-    print(f"The data folder is {store.folder()}. All about one: untwine data show NAME --help")
+    for about in descriptions:
+        images = f"{about['examples']:,} of {' x '.join(map(str, about['shape']))}" if about.get("shape") else ""
+        factors = _factors(about["factors"]) if about.get("factors") else "no factors" if images else ""
+        size = amount(about["bytes"]) if "bytes" in about else ""
+        size += f"\n({amount(about['download'])} to download)" if about.get("download") else ""
+        licence = about.get("licence") or ""
+        rows.append(
+            [flags.hyphens(about["name"]), about["summary"], f"{images}\n{factors}", size, licence, _state(about)]
+        )
+    output.table(["dataset", "description", "examples and factors", "size", "licence", "state"], rows, lines=True)
+    print("drawn: needs no files. present: its files are here. fetchable: `untwine data get NAME` downloads them.")
+    print(f"The data folder is {folder()}. Options of a dataset: untwine data show NAME --help")
 
 
-def _state(one: dict[str, Any]) -> str:
-    if one["state"] == "yours":
-        return "give " + ", ".join("--dataset." + flags.hyphens(name) for name in one["needs"])
-    if one["state"] != "drawn" and one["drawable"]:
-        return f"{one['state']}, or drawn: --dataset.rendered true"
-    return one["state"]
+def _state(about: dict[str, Any]) -> str:
+    """The state of a dataset, with the option that it needs or that avoids a download."""
+    if about["state"] == "yours":
+        return "needs " + ", ".join("--dataset." + flags.hyphens(name) for name in about["needs"])
+    if about["state"] != "drawn" and about["drawable"]:
+        return f"{about['state']}, or drawn with --dataset.rendered true"
+    return about["state"]
 
 
 def _factors(sizes: dict[str, int]) -> str:
-    """Names and sizes; equal sizes are said once.
+    """Names and sizes of factors; a size that all of them share comes once.
 
     >>> _factors({"x": 64, "y": 64}), _factors({"shape": 3, "x": 32})
     ('x, y: 64 values each', 'shape 3, x 32')
@@ -81,45 +85,46 @@ def _factors(sizes: dict[str, int]) -> str:
 
 
 def _get(args: list[str]) -> None:
-    from untwine.data.files import store
+    from untwine.data.files import places, store
     from untwine.data.specs import public_of
 
-    made, given = _one(args, "get", "untwine data get dsprites\nuntwine data get mpi3d --dataset.variant toy", [])
-    public = public_of(made)
+    examples = "untwine data get dsprites\nuntwine data get mpi3d --dataset.variant toy"
+    build, options = _parse(args, "get", examples, [])
+    public = public_of(build)
     with asked():
-        files = () if public is None else public.files(**flags.values(given.dataset))
+        files = () if public is None else public.files(**flags.values(options.dataset))
         if public is not None:
-            for file in _done_without(made, files, given):
+            for file in _optional(build, files, options):
                 store.fetch(file, public.hint)
-        dataset = made(**flags.values(given.dataset))
-        dataset.batch([0])  # some are drawn when they are first looked at
-    paths = [str(path) for path in map(store.find, files) if path is not None]
-    if given.json:
+        dataset = build(**flags.values(options.dataset))
+        dataset.batch([0])  # some datasets are drawn for their first batch
+    paths = [str(path) for path in map(places.find, files) if path is not None]
+    if options.json:
         output.as_json({"dataset": dataset.spec, "examples": len(dataset), "files": paths})
         return
     for path in paths:
         print(path)
-    print(f"{dataset!r} is ready: {len(dataset):,} examples" + ("" if files else "; nothing had to be fetched"))
+    print(f"{dataset!r} is ready: {len(dataset):,} examples" + ("" if files else "; no download was needed"))
 
 
-def _done_without(made: Any, files: tuple[Any, ...], given: Any) -> list[Any]:
-    """Those of the files that the dataset would do without, if they are not here, rather than fetch them."""
+def _optional(build: Any, files: tuple[Any, ...], options: Any) -> list[Any]:
+    """The files that the dataset does not fetch by itself if they are missing, as it can use something else."""
     import warnings
 
-    from untwine.data.specs import complete
+    from untwine.data.specs import full_spec
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        settled = complete({"name": made.__name__, **flags.values(given.dataset)})
+        settled = full_spec({"name": build.__name__, **flags.values(options.dataset)})
     del settled["name"]
-    return [file for file in files if file not in made.public.files(**settled)]
+    return [file for file in files if file not in build.public.files(**settled)]
 
 
-def _one(args: list[str], command: str, examples: str, fields: list[Any]) -> tuple[Any, Any]:
-    """The dataset that comes first, and the flags after it."""
+def _parse(args: list[str], command: str, examples: str, fields: list[Any]) -> tuple[Any, Any]:
+    """The dataset function that the first argument names, and the options after it."""
 
     def overview(usage: str) -> str:
-        more = f"Its own options: untwine data {command} DATASET --help"
+        more = f"Options of a dataset: untwine data {command} DATASET --help"
         return f"{usage}\n\n{_about(command)}\n\nDATASET is one of {named.listed()}.\n{more}"
 
     return named.of_dataset(f"data {command}", args, _about(command), examples, lambda name: fields, overview)
@@ -135,7 +140,8 @@ def _about(command: str) -> str:
 def _check(args: list[str]) -> None:
     from untwine.data import datasets
     from untwine.data.catalogue import public_files
-    from untwine.data.files import store
+    from untwine.data.files.places import folder
+    from untwine.data.files.verify import check_derived_files, check_file
 
     names = []
     while args and not args[0].startswith("-"):
@@ -145,19 +151,19 @@ def _check(args: list[str]) -> None:
     json = flags.parse(usage, _about("check"), [flags.switch("json", flags.JSON)], args).json
     files = dict.fromkeys(file for name in names or datasets.names() for file in public_files(name))
     folders = {file.path.partition("/")[0] for file in files} if names else {""}
-    made = [one for folder in sorted(folders) for one in store.check_derived(folder)]
-    found = [one for one in map(store.check, files) if one.state != "missing"] + made
+    checks = [check for check in map(check_file, files) if check.state != "missing"]
+    checks += [check for prefix in sorted(folders) for check in check_derived_files(prefix)]
     if json:
-        output.as_json({"folder": str(store.folder()), "files": [vars(one) for one in found]})
-    elif found:
-        rows = [[one.name, one.state, str(one.path or "")] for one in found]
-        output.table(["file", "state", "where"], rows)
+        output.as_json({"folder": str(folder()), "files": [vars(check) for check in checks]})
+    elif checks:
+        rows = [[check.name, check.state, str(check.path or "")] for check in checks]
+        output.table(["file", "state", "path"], rows)
     else:
-        print(f"There is nothing to check in {store.folder()}" + (f" of {', '.join(names)}" if names else ""))
-    wrong = [one for one in found if not one.ok]
+        print(f"There is nothing to check in {folder()}" + (f" of {', '.join(names)}" if names else ""))
+    wrong = [check for check in checks if not check.ok]
     if wrong:
-        lines = [f"{one.name} is {one.state}: {one.path} {one.why}" for one in wrong]
-        raise UntwineError("\n".join([*lines, "Delete what is wrong, and it is fetched or made again."]))
+        lines = [f"{check.name} is {check.state}: {check.path} {check.why}" for check in wrong]
+        raise UntwineError("\n".join([*lines, "Delete wrong files: they are fetched or made again when needed."]))
 
 
 # --- show -------------------------------------------------------------------------------------------------
@@ -169,9 +175,9 @@ def _show(args: list[str]) -> None:
     shown = {"out": "shown/NAME.png"}
     fields = [("show", flags.arguments(draw_dataset, prefix=False, shown=shown, leave_out=("dataset",)))]
     examples = "untwine data show xy-squares\nuntwine data show dsprites --dataset.rendered true --steps 10"
-    made, given = _one(args, "show", examples, fields)
-    dataset, found = named.carried_out(check_picture, draw_dataset, made, given, flags.values(given.show))
-    if given.json:
-        output.as_json({"dataset": dataset.spec, **found})
+    build, options = _parse(args, "show", examples, fields)
+    dataset, results = named.carried_out(check_picture, draw_dataset, build, options, flags.values(options.show))
+    if options.json:
+        output.as_json({"dataset": dataset.spec, **results})
         return
-    print(f"Saved in {found['out']}")
+    print(f"Saved in {results['out']}")

@@ -20,31 +20,34 @@ def demo(args: list[str]) -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from untwine.experiments import demo
 
-    fields = [("demo", flags.arguments(demo.run, prefix=False)), flags.switch("json", flags.JSON)]
-    given = flags.parse("untwine demo", ABOUT, fields, args)
-    chosen = flags.values(given.demo)
-    if chosen["steps"] < 1:
-        raise UsageError(f"steps must be a whole number, 1 or more, not {chosen['steps']}")
-    before = _finished(demo.outcome(chosen["out"]))
-    found = demo.run(**chosen)
-    if given.json:
-        output.as_json({"out": str(chosen["out"]), **found})
+    fields = [("demo", flags.arguments(demo.run_demo, prefix=False)), flags.switch("json", flags.JSON)]
+    parsed = flags.parse("untwine demo", ABOUT, fields, args)
+    settings = flags.values(parsed.demo)
+    if settings["steps"] < 1:
+        raise UsageError(f"steps must be a whole number, 1 or more, not {settings['steps']}")
+    before = _finished(demo.outcome(settings["out"]))
+    results = demo.run_demo(**settings)
+    if parsed.json:
+        output.as_json({"out": str(settings["out"]), **results})
         return
-    trained = found["methods"]
+    trained = results["methods"]
     if before == _finished(trained):
         print("The demo was finished before; nothing was trained.")
     rows = {f"{flags.hyphens(method)} {name}": m for method, members in trained.items() for name, m in members.items()}
     output.members(rows, terms=("reconstruction", "kl", "jacobian_l1"))
     print("Lower is better. JL1-VAE gives up a little of the first two for a much smaller Jacobian.\n")
     print("Do codes follow single dots, near a picture? Local scores, from 0 to 1, higher is better:")
-    for method, summary in found["scores"].items():
+    for method, summary in results["scores"].items():
         tables.scores(flags.hyphens(method), summary)
-    tables.comparisons(found["comparisons"])
+    tables.comparisons(results["comparisons"])
     print("Two seeds and a thousand steps are a first look, not a result: the papers have ten, and 300,000.")
-    print(f"Results are in {chosen['out']}; in Python: untwine.load({str(demo.folder(chosen['out'], 'jl1_vae'))!r})")
+    print(
+        f"Results are in {settings['out']}; in Python: untwine.load({str(demo.folder(settings['out'], 'jl1_vae'))!r})"
+    )
 
 
-def _finished(found: dict[str, dict[str, Any]]) -> set[str]:
+def _finished(methods: dict[str, dict[str, Any]]) -> set[str]:
+    """The ids of all members that are trained."""
     from untwine.train.folder import FINISHED
 
-    return {m["id"] for members in found.values() for m in members.values() if m["state"] in FINISHED}
+    return {m["id"] for members in methods.values() for m in members.values() if m["state"] in FINISHED}

@@ -22,16 +22,18 @@ USAGE = "untwine evaluate RUN [RUN ...] [OPTIONS]"
 
 
 def evaluate(args: list[str]) -> None:
-    from untwine.scoring import evaluate, scorer, scores
+    from untwine.scoring import evaluation, scorer, storage
+    from untwine.scoring.compare import comparisons
+    from untwine.scoring.scores import Scores
     from untwine.train.devices import pick_device
 
     paths, rest = _paths(args)
     defaults = " ".join(scorer.SCORED) + "; without factors " + " ".join(scorer.UNSCORED)
     options = flags.arguments(
-        evaluate.run,
+        evaluation.evaluate,
         prefix=False,
         shown={"metrics": defaults, "rho": "0.1", "points": "the design's"},
-        leave_out=("path", "progress"),
+        leave_out=("run", "progress", "dataset"),
         switches=True,
     )
     fields = [
@@ -39,37 +41,38 @@ def evaluate(args: list[str]) -> None:
         flags.switch("compare", "compare the runs: differences of means, Welch's t-test, effect sizes"),
         flags.switch("json", flags.JSON),
     ]
-    given = flags.parse("untwine evaluate RUN [RUN ...]", f"{ABOUT}\n{_listed()}", fields, rest)
-    chosen = flags.values(given.evaluate)
+    parsed = flags.parse("untwine evaluate RUN [RUN ...]", f"{ABOUT}\n{_metrics()}", fields, rest)
+    settings = flags.values(parsed.evaluate)
     if not paths:
         raise UsageError(f"evaluate needs the folder of a run, before any options: {USAGE}")
-    if given.compare and len(paths) < 2:
+    if parsed.compare and len(paths) < 2:
         raise UsageError("--compare needs two runs or more: untwine evaluate runs/ONE runs/OTHER --compare")
     with asked():
-        evaluate.check(chosen["metrics"], chosen["rho"], chosen["windows"], chosen["points"])
-        pick_device(chosen["device"])
-    found, failures = {}, []
+        evaluation.refuse_impossible(*(settings[name] for name in ("metrics", "rho", "windows", "points")))
+        pick_device(settings["device"])
+    runs: dict[str, Scores] = {}
+    failures = []
     for path in paths:
         try:
-            found[str(path)] = evaluate.run(path, **chosen)
-        except evaluate.Partly as error:
-            found[str(path)] = error.found
+            runs[str(path)] = evaluation.evaluate(path, **settings)
+        except evaluation.PartlyScored as error:
+            runs[str(path)] = error.scores
             failures.append(f"{path}: {error}")
         except UntwineError as error:
             if len(paths) == 1:
                 raise
             failures.append(str(error) if str(path) in str(error) else f"{path}: {error}")
-    compared = scores.comparisons(found) if given.compare else []
-    if given.json:
-        runs = {path: {"scores": entries, "summary": scores.summaries(entries)} for path, entries in found.items()}
-        output.as_json({"runs": runs, **({"comparisons": compared} if given.compare else {})})
+    compared = comparisons(runs) if parsed.compare else []
+    if parsed.json:
+        content = {path: {"scores": scores.entries, "summary": scores.summary()} for path, scores in runs.items()}
+        output.as_json({"runs": content, **({"comparisons": compared} if parsed.compare else {})})
     else:
-        for path, entries in found.items():
-            if entries:
-                tables.scores(path, scores.summaries(entries))
+        scored = {path: scores for path, scores in runs.items() if scores}
+        for path, scores in scored.items():
+            tables.scores(path, scores.summary())
         tables.comparisons(compared)
-        if stored := [str(Path(path) / scores.FILE) for path, entries in found.items() if entries]:
-            print(f"Scores are in {', '.join(stored)}")
+        if scored:
+            print(f"Scores are in {', '.join(str(Path(path) / storage.FILE) for path in scored)}")
     if failures:
         raise UntwineError("\n".join(failures))
 
@@ -80,18 +83,17 @@ def _paths(args: list[str]) -> tuple[list[Path], list[str]]:
     return list(dict.fromkeys(map(Path, args[:count]))), args[count:]
 
 
-def _listed() -> str:
+def _metrics() -> str:
+    """A line for each metric: its name, what it is, and its options."""
     from untwine import metrics
-    from untwine.scoring.requests import PAIRED
+    from untwine.metrics.sampling import PAIRED
 
     lines = []
     for name in metrics.names():
-        found = metrics.get(name)
-        options = {k: f"{v:.3g}" if isinstance(v, float) else v for k, v in found.options.items() if k not in _TOLD}
-        star = "*" if found.takes == PAIRED else ""
-        brackets = ", ".join(f"{key}={value}" for key, value in options.items())
-        lines.append(f"- {flags.hyphens(name)}{star}: {flags.summary(found)} ({brackets})")
+        metric = metrics.get(name)
+        options = {key: value for key, value in metric.options.items() if key not in metric.KNOWN}
+        shown = {key: f"{value:.3g}" if isinstance(value, float) else value for key, value in options.items()}
+        arguments = ", ".join(f"{key}={value}" for key, value in shown.items())
+        star = "*" if metric.takes == PAIRED else ""
+        lines.append(f"- {flags.hyphens(name)}{star}: {flags.summary(metric)} ({arguments})")
     return "Metrics:\n" + "\n".join(lines)
-
-
-_TOLD = ("kinds", "kl", "seed")  # what a run itself says

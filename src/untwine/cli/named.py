@@ -1,4 +1,4 @@
-"""Commands about one dataset, whose name comes first: `untwine perceive NAME`, `untwine data show NAME`."""
+"""Commands whose first argument names a dataset: `untwine perceive NAME`, `untwine data show NAME`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,17 @@ def of_dataset(
     fields: Callable[[str], Sequence[Any]],
     overview: Callable[[str], str],
 ) -> tuple[Callable[..., Any], Any]:
-    """The dataset function of the name, and what the flags say: those of the command, `--json`, and the dataset's own.
+    """The dataset function that the first argument names, and the parsed options.
 
-    `fields` are the command's flags for a dataset of that name; `overview` is the help without a name, from the usage.
+    The options are those of the command, `--json`, and those of the dataset.
+
+    Args:
+        command: The command, such as "data show".
+        args: The command line after the command.
+        about: The description in the help.
+        examples: Example command lines in the help, one a line.
+        fields: Returns the command's options for a dataset of this name.
+        overview: Returns the help without a dataset, from the usage line.
     """
     from untwine.data import datasets
 
@@ -30,27 +38,35 @@ def of_dataset(
         raise UsageError(f"which dataset? It comes first, and is one of {listed()}\n{usage}")
     name, *rest = args
     try:
-        made = flags.find(datasets, name)
+        build = flags.find(datasets, name)
     except UsageError as error:
         raise UsageError(f"{error}\n{usage}") from None
     name = flags.hyphens(name)
-    whole = f"{name}: {flags.summary(made)}\n\n{about}\n\nexamples:\n{indented(examples)}"
-    every = [*fields(name), flags.switch("json", flags.JSON), ("dataset", flags.arguments(made))]
-    return made, flags.parse(f"untwine {command} {name}", whole, every, rest)
+    description = f"{name}: {flags.summary(build)}\n\n{about}\n\nexamples:\n{indented(examples)}"
+    options = [*fields(name), flags.switch("json", flags.JSON), ("dataset", flags.arguments(build))]
+    return build, flags.parse(f"untwine {command} {name}", description, options, rest)
 
 
 def carried_out(
     check: Callable[..., None],
     work: Callable[..., dict[str, Any]],
-    made: Callable[..., Any],
-    given: Any,
-    chosen: dict[str, Any],
+    build: Callable[..., Any],
+    options: Any,
+    arguments: dict[str, Any],
 ) -> tuple[Any, dict[str, Any]]:
-    """The dataset, and what `work` returns for it, unless `check` refuses the arguments."""
+    """The dataset, and what `work` returns for it, unless `check` refuses the arguments.
+
+    Args:
+        check: Raises an error for wrong arguments.
+        work: Does the work of the command.
+        build: The dataset function.
+        options: The parsed options, of which `dataset` holds the dataset's.
+        arguments: The arguments of `check` and `work`.
+    """
     with asked():
-        dataset = made(**flags.values(given.dataset))
-        check(dataset, **chosen)
-    return dataset, work(dataset, **chosen)
+        dataset = build(**flags.values(options.dataset))
+        check(dataset, **arguments)
+    return dataset, work(dataset, **arguments)
 
 
 def listed() -> str:
@@ -61,4 +77,5 @@ def listed() -> str:
 
 
 def indented(examples: str) -> str:
+    """The lines, indented by two spaces."""
     return "\n".join(f"  {line}" for line in examples.splitlines())

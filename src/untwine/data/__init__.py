@@ -1,8 +1,8 @@
-"""Datasets and their factors: the contract here, `families/` of datasets, and `files/` that they are read from."""
+"""Datasets and their factors: the contract at this level, `families/` of datasets, and the `files/` behind them."""
 
 from untwine.data.contract import Dataset
 from untwine.data.factors import FactorSpace
-from untwine.data.families import FAMILIES  # noqa: F401 - importing them registers every dataset
-from untwine.data.specs import build, complete, dataset, datasets
+from untwine.data.families import registered as _registered  # noqa: F401 - this import registers every dataset
+from untwine.data.specs import build, dataset, datasets, full_spec
 
-__all__ = ["Dataset", "FactorSpace", "build", "complete", "dataset", "datasets"]
+__all__ = ["Dataset", "FactorSpace", "build", "dataset", "datasets", "full_spec"]

@@ -1,4 +1,4 @@
-"""The contract that every dataset keeps."""
+"""The contract of every dataset."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ _CHUNK_BYTES = 2**26
 
 
 class Dataset(ABC):
-    """Training examples, and where they have factors, an image or vector for every state of the factors.
+    """Training examples and, if their factors are known, an image or vector for every state of the factors.
 
     `shape` is `(channels, height, width)` for images, which are uint8 with 0..255 standing for [0, 1], and
-    `(n,)` for plain vectors, which are float32. `factors` is None for data of unknown origin: such a
-    dataset trains as well as any other, it only cannot be scored. `spec` is the JSON from which `build`
-    makes the dataset again.
+    `(n,)` for plain vectors, which are float32. `factors` is None if the factors are unknown: models train on
+    such a dataset as well, but cannot be scored. `spec` is the JSON from which `build` makes the dataset again.
 
-    A new dataset defines `_batch`, `_factors_of` and `_observe` (or derives from `Unlabelled`), and gets
-    arguments that are already checked; it overrides nothing else.
+    A subclass defines `_batch`, `_factors_of` and `_observe`, whose arguments are already checked, or derives
+    from `Unlabelled` and defines `_batch` alone. It overrides nothing else.
 
     >>> import untwine.datasets
     >>> dots = untwine.datasets.three_dots(examples=100)
@@ -45,7 +44,7 @@ class Dataset(ABC):
 
     @abstractmethod
     def _batch(self, indices: Int64[np.ndarray, " n"]) -> Shaped[np.ndarray, "n ..."]:
-        """The training examples of these numbers."""
+        """The training examples with these indices."""
 
     @abstractmethod
     def _factors_of(self, indices: Int64[np.ndarray, " n"]) -> Int64[np.ndarray, "n k"]:
@@ -53,7 +52,7 @@ class Dataset(ABC):
 
     @abstractmethod
     def _observe(self, factors: Int64[np.ndarray, "n k"]) -> Shaped[np.ndarray, "n ..."]:
-        """What the states of these factors look like."""
+        """The images or vectors of these states."""
 
     def __len__(self) -> int:
         return self._length
@@ -64,37 +63,41 @@ class Dataset(ABC):
 
     @property
     def complete(self) -> bool:
-        """Whether `observe` shows every state, and all that it can look like. Interventions on factors need that."""
+        """Whether `observe` has an image for every state, and each state looks only one way.
+
+        Interventions on factors need a complete dataset.
+        """
         return self.factors is not None
 
     @property
     def content(self) -> str | None:
-        """A hash of what a dataset holds; None where its spec says all that there is to know."""
+        """A hash of the examples; None where the spec alone identifies them."""
         return None
 
     @property
     def dtype(self) -> np.dtype[Any]:
+        """uint8 for images, float32 for vectors."""
         return np.dtype(np.uint8 if len(self.shape) == 3 else np.float32)
 
     @property
     def nbytes(self) -> int:
-        """The size of `examples()`, known before it is made: a trainer decides by it what fits where."""
+        """The size of `examples()` in bytes, without computing it; a trainer decides by it what fits on a device."""
         return len(self) * math.prod(self.shape) * self.dtype.itemsize
 
     def batch(self, indices: ArrayLike) -> Shaped[np.ndarray, "n ..."]:
-        """The training examples `[n, *shape]` of these numbers, each from 0 to `len - 1`."""
-        return self._batch(self._check(indices))
+        """The training examples `[n, *shape]` with these indices, from 0 to `len - 1`."""
+        return self._batch(self._check_indices(indices))
 
     def factors_of(self, indices: ArrayLike) -> Int64[np.ndarray, "n k"]:
         """The factors `[n, k]` of these training examples."""
-        return self._factors_of(self._check(indices))
+        return self._factors_of(self._check_indices(indices))
 
     def observe(self, factors: ArrayLike) -> Shaped[np.ndarray, "n ..."]:
-        """What these states `[n, k]` look like: `[n, *shape]`. They need not be training examples."""
+        """The images or vectors `[n, *shape]` of these states `[n, k]`, which need not be training examples."""
         return self._observe(np.asarray(factors) if self.factors is None else self.factors.check(factors))
 
     def examples(self) -> Shaped[np.ndarray, "n ..."]:
-        """The whole training table, made once and then kept: it is the dataset's own, do not write to it."""
+        """All training examples in one array, computed once and kept. Do not write to it."""
         if self._examples is None:
             table = np.empty((len(self), *self.shape), self.dtype)
             chunk = max(1, _CHUNK_BYTES // max(1, math.prod(self.shape) * self.dtype.itemsize))
@@ -109,9 +112,9 @@ class Dataset(ABC):
     ) -> tuple[Float64[np.ndarray, " channels"], Float64[np.ndarray, " channels"]]:
         """Mean and standard deviation of each channel of the images in [0, 1], as Michlo et al. 2023, Table A2.
 
-        Their standard deviation is the mean over the images of each image's own (unbiased), not that of
-        all pixels together. Over all training examples, a part at a time, or over those of the given
-        numbers. In `xy_squares` all pictures have the same constants, so any one of them is enough.
+        The standard deviation is the mean over images of each image's (unbiased) standard deviation, not that of
+        all pixels together. `indices` selects training examples; None takes all of them. In `xy_squares` all images
+        have the same constants, so a single one is enough.
 
         >>> import untwine.datasets
         >>> mean, std = untwine.datasets.xy_squares().standardisation([0])
@@ -121,19 +124,20 @@ class Dataset(ABC):
         if len(self.shape) != 3:
             raise UntwineError(f"only images are standardised by channel; an example here is {list(self.shape)}")
         pixels = math.prod(self.shape[1:])
-        numbers = np.arange(len(self)) if indices is None else self._check(indices)
-        if not len(numbers) or pixels < 2:
+        selected = np.arange(len(self)) if indices is None else self._check_indices(indices)
+        if not len(selected) or pixels < 2:
             raise UntwineError("standardisation needs at least one image, of two or more pixels")
         mean, std = np.zeros(self.shape[0]), np.zeros(self.shape[0])
-        for part in np.array_split(numbers, -(-len(numbers) * self.shape[0] * pixels * 8 // _CHUNK_BYTES)):
-            # Whole numbers below 2^53, so these sums are exact. They are taken of 0..255.
+        for part in np.array_split(selected, -(-len(selected) * self.shape[0] * pixels * 8 // _CHUNK_BYTES)):
+            # The sums are over integers 0..255 and stay below 2^53, so they are exact.
             values = self._batch(part).reshape(len(part), self.shape[0], pixels).astype(np.float64)
             total, squares = values.sum(-1), np.einsum("ncp,ncp->nc", values, values)
             mean += total.sum(0) / pixels
             std += np.sqrt((pixels * squares - total**2) / (pixels * (pixels - 1))).sum(0)
-        return mean / (255 * len(numbers)), std / (255 * len(numbers))
+        return mean / (255 * len(selected)), std / (255 * len(selected))
 
-    def _check(self, indices: ArrayLike) -> Int64[np.ndarray, " n"]:
+    def _check_indices(self, indices: ArrayLike) -> Int64[np.ndarray, " n"]:
+        """The indices as int64 `[n]`; those outside the dataset are refused."""
         array = np.asarray(indices)
         if array.ndim != 1 or (array.size and not np.issubdtype(array.dtype, np.integer)):
             raise UntwineError(f"example numbers must be int64 [n]; got {array.dtype} {list(array.shape)}")
@@ -144,7 +148,7 @@ class Dataset(ABC):
 
 
 class Unlabelled(Dataset):
-    """Training examples of unknown origin. A concrete dataset defines only `_batch`."""
+    """A dataset without factors. A subclass defines only `_batch`."""
 
     def _factors_of(self, indices: Int64[np.ndarray, " n"]) -> Int64[np.ndarray, "n k"]:
         raise UntwineError(f"dataset {self.spec.get('name')!r} has no factors, so its examples have none")

@@ -1,4 +1,4 @@
-"""What a dataset was made from: named factors, how many values each takes, and what kind they are."""
+"""Factors of variation: their names, sizes and kinds, and samples of their states."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from untwine.errors import UntwineError, unknown
 from untwine.streams import np_uniform
 
 KINDS = ("ordered", "cyclic", "categorical")
-# What functions that check their input accept; numpy.typing.ArrayLike confuses beartype.
+# Input of functions that check it; beartype does not understand numpy.typing.ArrayLike.
 ArrayLike = np.ndarray | Sequence[Any]
 
 
@@ -23,10 +23,14 @@ ArrayLike = np.ndarray | Sequence[Any]
 class FactorSpace:
     """A grid of factors: every combination of their values is one state.
 
-    `kinds` says what a step along a factor means: `ordered` (next to), `cyclic` (next to, and the last
-    value is next to the first), `categorical` (the numbers are only labels). Sampling is a pure function
-    of `(seed, step)`: there is no generator with state, and the first rows of a large sample are the
-    small sample.
+    Sampling is a pure function of `(seed, step)`: there is no generator with state, and a small sample is
+    the beginning of a larger one.
+
+    Args:
+        names: The name of each factor.
+        sizes: The number of values of each factor.
+        kinds: `ordered` (neighbouring values are similar), `cyclic` (ordered, and the last value is next to the
+            first) or `categorical` (values are labels), for each factor.
 
     >>> space = FactorSpace(("shape", "x"), (3, 4), ("categorical", "ordered"))
     >>> len(space), space.states, space.factors([0, 1, 11]).tolist()
@@ -40,7 +44,7 @@ class FactorSpace:
     kinds: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        # Lists (from JSON) become tuples, so that equal spaces compare and hash equal.
+        # Lists (from JSON) become tuples, so that equal spaces compare and hash as equal.
         for field in ("names", "sizes", "kinds"):
             object.__setattr__(self, field, tuple(getattr(self, field)))
         if not len(self.names) == len(self.sizes) == len(self.kinds):
@@ -66,11 +70,11 @@ class FactorSpace:
 
     @property
     def states(self) -> int:
-        """The number of combinations, a Python int: it may be far larger than any array."""
+        """The number of combinations, a Python int that may be far too large for an array."""
         return math.prod(self.sizes)
 
     def position(self, factor: int | str) -> int:
-        """The column of a factor given by its name or by its number.
+        """The column of a factor, by its name or number.
 
         >>> FactorSpace(("x", "y"), (4, 4), ("ordered", "ordered")).position("y")
         1
@@ -84,7 +88,7 @@ class FactorSpace:
         return operator.index(factor)
 
     def check(self, factors: ArrayLike) -> Int64[np.ndarray, "n k"]:
-        """The factors as int64 `[n, k]`, or an error that says which value is not on the grid."""
+        """The factors as int64 `[n, k]`; a value outside the grid is refused."""
         array = np.asarray(factors)
         if array.ndim != 2 or array.shape[1] != len(self):
             raise UntwineError(
@@ -102,15 +106,16 @@ class FactorSpace:
         return array
 
     def index(self, factors: ArrayLike) -> Int64[np.ndarray, " n"]:
-        """The number of each row's state; row-major, so the last factor runs fastest."""
+        """The state number of each row, in row-major order: the last factor runs fastest."""
         return self.check(factors) @ self._strides()
 
     def factors(self, index: ArrayLike) -> Int64[np.ndarray, "n k"]:
-        """The inverse of `index`."""
+        """The factors `[n, k]` of state numbers: the inverse of `index`."""
         array = np.asarray(index)
         if array.ndim != 1:
             raise UntwineError(f"state numbers have shape {list(array.shape)}; they must be [n]")
-        array, strides = _whole_numbers(array, "state numbers"), self._strides()
+        array = _whole_numbers(array, "state numbers")
+        strides = self._strides()
         outside = (array < 0) | (array >= self.states)
         if outside.any():
             raise UntwineError(f"there is no state {array[outside][0]}; the states are 0 to {self.states - 1}")
@@ -136,7 +141,7 @@ class FactorSpace:
         return self._between(1, seed, "centroid", step, np.zeros(len(self), np.int64), np.array(self.sizes))[0]
 
     def fixed(self, n: int, factor: int | str, seed: int, step: int = 0) -> Int64[np.ndarray, "n k"]:
-        """`n` states that agree in one factor (its value is random too) and are uniform in the others.
+        """`n` states that share a random value of one factor and are uniform in the others.
 
         >>> space = FactorSpace(("x", "y"), (64, 64), ("ordered", "ordered"))
         >>> len(set(space.fixed(100, "y", seed=0)[:, 1].tolist()))
@@ -144,7 +149,7 @@ class FactorSpace:
         """
         column = self.position(factor)
         zeros, sizes = np.zeros(len(self), np.int64), np.array(self.sizes)
-        # The column is part of the purpose: with the same seed, fixing x and fixing y draw different rows.
+        # The column is part of the purpose: with the same seed, fixing x and fixing y give different rows.
         value = self._between(1, seed, f"fixed value {column}", step, zeros, sizes)[0, column]
         rows = self._between(n, seed, f"fixed {column}", step, zeros, sizes)
         rows[:, column] = value
@@ -153,7 +158,7 @@ class FactorSpace:
     def _between(
         self, n: int, seed: int, purpose: str, step: int, low: np.ndarray, stop: np.ndarray
     ) -> Int64[np.ndarray, "n k"]:
-        """Uniform in `low <= value < stop`, for each factor on its own."""
+        """`n` states, uniform in `low <= value < stop` for each factor."""
         if n < 0:
             raise UntwineError(f"cannot draw {n} samples")
         uniforms = np_uniform(seed, purpose, (n, len(self)), step)
@@ -162,7 +167,7 @@ class FactorSpace:
     # --- JSON -----------------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, list[Any]]:
-        """A form that `json.dumps` takes and `from_json` reads.
+        """The space as JSON, which `from_json` reads.
 
         >>> FactorSpace(("x",), (64,), ("ordered",)).to_json()
         {'names': ['x'], 'sizes': [64], 'kinds': ['ordered']}
@@ -171,7 +176,7 @@ class FactorSpace:
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> FactorSpace:
-        """The inverse of `to_json`."""
+        """The space that `to_json` wrote."""
         if not isinstance(value, Mapping) or set(value) != {"names", "sizes", "kinds"}:
             raise UntwineError(f"a factor space is written as names, sizes and kinds; got {value!r}")
         if not all(isinstance(part, (list, tuple)) for part in value.values()):
@@ -180,7 +185,7 @@ class FactorSpace:
 
 
 def _whole_numbers(array: np.ndarray, what: str) -> np.ndarray:
-    # An empty list arrives as float64; it holds no number that could be wrong.
+    # NumPy makes an empty list float64; it holds no wrong number.
     if array.size and not np.issubdtype(array.dtype, np.integer):
         raise UntwineError(f"{what} are {array.dtype}; they must be whole numbers (int64)")
     return array.astype(np.int64)

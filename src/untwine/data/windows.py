@@ -1,4 +1,4 @@
-"""Local samples: a part of a factor space around a centre, itself a factor space (Rhodes & Lee 2021, section 5.3)."""
+"""Windows: parts of a factor space around a centre, for local samples (Rhodes & Lee 2021, section 5.3)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ from untwine.errors import UntwineError
 
 @dataclass(frozen=True)
 class Window:
-    """A box of states. `grid` numbers them from 0 on, so whatever samples a factor space samples a window.
+    """A box of states, as a factor space of its own.
+
+    Args:
+        space: The space that it is a part of.
+        low: The first value of each factor in the window.
+        grid: The window's states, numbered from 0: what samples a factor space can sample this grid.
 
     >>> space = FactorSpace(("x", "y"), (64, 64), ("ordered", "ordered"))
     >>> window = around(space, radius=0.1, centre=[2, 32])
@@ -30,7 +35,7 @@ class Window:
     grid: FactorSpace
 
     def place(self, factors: Int64[np.ndarray, "... k"]) -> Int64[np.ndarray, "... k"]:
-        """States of the window's grid as states of the whole space."""
+        """States of the window's grid as states of the space."""
         return (np.array(self.low) + factors) % np.array(self.space.sizes)
 
     def sample(self, n: int, seed: int, step: int = 0) -> Int64[np.ndarray, "n k"]:
@@ -39,7 +44,7 @@ class Window:
 
 
 def whole(space: FactorSpace) -> Window:
-    """The window that is all of a space."""
+    """The window that covers a whole space."""
     return Window(space, (0,) * len(space), space)
 
 
@@ -52,12 +57,20 @@ def around(
     freeze_below: int | None = None,
     wrap: bool = False,
 ) -> Window:
-    """The window around a centre, by default `space.centroid(seed, step)`.
+    """The window around a centre.
 
-    Each ordered or cyclic factor has the values up to `floor(radius * size)` to either side of the centre's,
-    cut at the bounds; categorical factors keep the centre's value. With `wrap` the windows of cyclic factors
-    go around the end instead of being cut. `freeze_below=10` is the rule of the paper's reference code: a
-    factor's size alone decides, whatever its kind, and factors of fewer values keep the centre's.
+    An ordered or cyclic factor takes the values up to `floor(radius * size)` to either side of the centre's, cut off
+    at the bounds; a categorical factor keeps the centre's value.
+
+    Args:
+        space: The factor space.
+        radius: The half-width of the window, as a fraction of each factor's size.
+        seed: The seed of the centre.
+        step: The step of the centre.
+        centre: The centre; by default `space.centroid(seed, step)`.
+        freeze_below: The rule of the paper's reference code, which uses 10: factors with fewer values than this keep
+            the centre's value, and all others vary, whatever their kind.
+        wrap: Whether windows of cyclic factors continue at the other end instead of being cut off.
     """
     if not 0 <= radius < math.inf:
         raise UntwineError(f"the radius of a window is {radius}; it must be 0 or more, such as 0.1")
@@ -67,7 +80,7 @@ def around(
         free = np.array([kind != "categorical" for kind in space.kinds])
     else:
         free = sizes >= freeze_below
-    # 0.29 * 100 is 28.999999999999996: without the small term such windows would be one too narrow.
+    # 0.29 * 100 is 28.999999999999996: without the small term the window would be one value too narrow.
     half = np.where(free, np.floor(radius * sizes + 1e-9), 0).astype(np.int64)
     _refuse_constant(radius, sizes, free, half)
     low, high = np.maximum(centroid - half, 0), np.minimum(centroid + half, sizes - 1)
@@ -76,11 +89,11 @@ def around(
         start, width = centroid - half, np.minimum(2 * half + 1, sizes)  # no value counts twice
         low, high = np.where(cyclic, start, low), np.where(cyclic, start + width - 1, high)
     widths = tuple(int(width) for width in high - low + 1)
-    return Window(space, tuple(int(one) for one in low), FactorSpace(space.names, widths, space.kinds))
+    return Window(space, tuple(int(value) for value in low), FactorSpace(space.names, widths, space.kinds))
 
 
 def _refuse_constant(radius: float, sizes: np.ndarray, free: np.ndarray, half: np.ndarray) -> None:
-    """A metric on a window without any variation would be meaningless (0.01 of 64 values is none)."""
+    """Refuse a window in which nothing varies, as metrics would be meaningless (0.01 of 64 values is less than one)."""
     if (half[sizes > 1] >= 1).any():
         return
     movable = sizes[free & (sizes > 1)]

@@ -6,23 +6,24 @@ from pathlib import Path
 from typing import Any
 
 import untwine as uw
-from untwine.scoring import evaluate, results, scores
+from untwine.scoring import results
+from untwine.scoring.compare import comparisons
 from untwine.train.loop import Interrupted
 
 METRICS = ("local-mig", "local-modularity")
 
 
-def run(
+def run_demo(
     out: str | Path = "runs/demo", steps: int = 1_000, windows: int = 20, points: int = 10_000, device: str = "auto"
 ) -> dict[str, Any]:
-    """Train two seeds of each method, score them locally, and return what became of them.
+    """Train two seeds of each method, score them locally, and return their results.
 
     Both methods have beta = 1, and JL1-VAE gamma = 0.1 besides; the weights rise over all the steps. (The
-    models begin to see the dots after some 500 steps; had the weights risen by then, some would never do so.)
+    models begin to see the dots after some 500 steps; had the weights risen by then, some would never see them.)
 
     Args:
-        out: The folder of the results. What it holds already is not trained again.
-        steps: How long each method trains.
+        out: The folder of the results. Methods that are trained there already are not trained again.
+        steps: Training steps of each method.
         windows: How many windows local scores are averaged over.
         points: Pictures in each window.
         device: auto, cpu, cuda or mps.
@@ -50,16 +51,19 @@ def run(
         except Interrupted:
             raise Interrupted("interrupted; what was trained is kept: start the demo again to go on") from None
     settings = {"windows": windows, "points": points, "device": device}
-    scored = {name: evaluate.run(folder(out, name), METRICS, **settings) for name in methods}
-    compared = scores.comparisons({name.replace("_", "-"): entries for name, entries in scored.items()})
-    summary = {name: scores.summaries(entries) for name, entries in scored.items()}
-    return {"methods": outcome(out), "scores": summary, "comparisons": compared}
+    scores = {name: uw.evaluate(folder(out, name), METRICS, **settings) for name in methods}
+    return {
+        "methods": outcome(out),
+        "scores": {name: method_scores.summary() for name, method_scores in scores.items()},
+        "comparisons": comparisons({name.replace("_", "-"): method_scores for name, method_scores in scores.items()}),
+    }
 
 
 def folder(out: str | Path, method: str) -> Path:
+    """The folder of a method's run."""
     return Path(out) / method.replace("_", "-")
 
 
 def outcome(out: str | Path) -> dict[str, dict[str, Any]]:
-    """What a demo's folder holds so far, by method and member."""
+    """The results that a demo's folder holds so far, by method and member."""
     return {name: results.members(folder(out, name)) for name in ("beta_vae", "jl1_vae")}

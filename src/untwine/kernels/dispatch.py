@@ -1,7 +1,7 @@
-"""Where layers run as kernels of a whole pack: convolutions in a row become one stage.
+"""Which layers of a network run as kernels for all members of a pack.
 
-`with fast():` makes `stages` join what the kernels can do, and has dense layers whose gradients lie as their weights
-do; everything else stays an ordinary layer.
+Inside `with fast():`, `stages` joins successive convolutions that the kernels support into one `Stage`, and replaces
+dense layers by `Dense`, whose weight gradient needs no transposition; all other layers stay as they are.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FAST: ContextVar[bool] = ContextVar("fast", default=False)
 
 @contextlib.contextmanager
 def fast() -> Iterator[None]:
-    """Let convolutions run as kernels, in what is called inside."""
+    """Let `stages` use the kernels inside this context."""
     token = _FAST.set(True)
     try:
         yield
@@ -33,19 +33,20 @@ def fast() -> Iterator[None]:
 
 
 def is_fast() -> bool:
+    """Whether this is inside of `with fast():`."""
     return _FAST.get()
 
 
-def fits(layer: nn.Module) -> bool:
-    """Whether the kernels can do this layer: a convolution with square kernels, of one group, without dilation."""
+def _is_supported(layer: nn.Module) -> bool:
+    """Whether the kernels support a layer: a convolution with square kernels, of one group, without dilation."""
     if torch_type(layer) not in (nn.Conv2d, nn.ConvTranspose2d):
         return False
     assert isinstance(layer, nn.Conv2d | nn.ConvTranspose2d)
-    same = all(len(set(pair)) == 1 for pair in (layer.kernel_size, layer.stride, layer.padding))
+    square = all(len(set(pair)) == 1 for pair in (layer.kernel_size, layer.stride, layer.padding))
     return (
         layer.padding_mode == "zeros"
         and not isinstance(layer.padding, str)
-        and same
+        and square
         and layer.groups == 1
         and set(layer.dilation) == {1}
         and layer.stride[0] <= layer.kernel_size[0]
@@ -54,34 +55,35 @@ def fits(layer: nn.Module) -> bool:
 
 
 def stages(layers: Sequence[nn.Module]) -> list[nn.Module]:
-    """The same layers, those in a row that the kernels can do joined."""
+    """The layers as modules to run one after the other; inside of `fast`, those that the kernels support are joined."""
     if not is_fast():
         return list(layers)
-    found: list[nn.Module] = []
-    place = 0
-    while place < len(layers):
-        stop = place
-        while stop < len(layers) and fits(layers[stop]):
+    joined: list[nn.Module] = []
+    start = 0
+    while start < len(layers):
+        stop = start
+        while stop < len(layers) and _is_supported(layers[stop]):
             stop += 1 + (stop + 1 < len(layers) and type(layers[stop + 1]) is nn.ReLU)
             if type(layers[stop - 1]) is not nn.ReLU:
                 break  # without a ReLU in between there is no mask to share
-        if stop > place:
-            found.append(Stage(layers[place:stop]))
+        if stop > start:
+            joined.append(Stage(layers[start:stop]))
         else:
-            layer = layers[place]
-            found.append(Dense(layer) if isinstance(layer, nn.Linear) and torch_type(layer) is nn.Linear else layer)
-        place = max(stop, place + 1)
-    return found
+            layer = layers[start]
+            joined.append(Dense(layer) if isinstance(layer, nn.Linear) and torch_type(layer) is nn.Linear else layer)
+        start = max(stop, start + 1)
+    return joined
 
 
 class Stage(nn.Module):
-    """Convolutions in a row, each but the last with a ReLU behind it."""
+    """Successive convolutions, each followed by a ReLU, except perhaps the last."""
 
     def __init__(self, layers: Sequence[nn.Module]):
         super().__init__()
         self.layers = nn.ModuleList(layers)
 
     def _plan(self, shape: Sequence[int], tangents: bool) -> Plan:
+        """The chain for images of this height and width."""
         from untwine.kernels.autograd import Link, Plan
         from untwine.kernels.geometry import Geometry
 
@@ -93,23 +95,23 @@ class Stage(nn.Module):
             assert isinstance(layer, nn.Conv2d | nn.ConvTranspose2d)
             relu = number + 1 < len(layers) and type(layers[number + 1]) is nn.ReLU
             kernel, stride, padding = layer.kernel_size[0], layer.stride[0], int(layer.padding[0])
-            here = height, width
+            size = height, width
             if isinstance(layer, nn.ConvTranspose2d):
                 height, width = (
-                    (n - 1) * stride - 2 * padding + kernel + o for n, o in zip(here, layer.output_padding, strict=True)
+                    (n - 1) * stride - 2 * padding + kernel + o for n, o in zip(size, layer.output_padding, strict=True)
                 )
-                sizes = height, width, layer.out_channels, *here, layer.in_channels
+                sizes = height, width, layer.out_channels, *size, layer.in_channels
             else:
-                height, width = ((n + 2 * padding - kernel) // stride + 1 for n in here)
-                sizes = *here, layer.in_channels, height, width, layer.out_channels
+                height, width = ((n + 2 * padding - kernel) // stride + 1 for n in size)
+                sizes = *size, layer.in_channels, height, width, layer.out_channels
             links.append(Link(Geometry(*sizes, kernel, stride, padding), isinstance(layer, nn.ConvTranspose2d), relu))
         return Plan(tuple(links), tangents)
 
-    def _run(self, x: Tensor, rest: Sequence[Tensor | None], tangents: bool) -> list[Tensor]:
+    def _apply_chain(self, x: Tensor, rest: Sequence[Tensor | None], tangents: bool) -> list[Tensor]:
         from untwine.kernels.autograd import Chain
 
         plan = self._plan(x.shape[2:], tangents)
-        return list(Chain.apply(plan, _inside(x), *self._weights(), *rest))  # type: ignore[no-untyped-call]
+        return list(Chain.apply(plan, _to_kernel_layout(x), *self._weights(), *rest))  # type: ignore[no-untyped-call]
 
     def _convolutions(self) -> list[nn.Conv2d | nn.ConvTranspose2d]:
         return [layer for layer in self.layers if isinstance(layer, nn.Conv2d | nn.ConvTranspose2d)]
@@ -118,52 +120,69 @@ class Stage(nn.Module):
         return [layer.weight[None] for layer in self._convolutions()]
 
     def trace(self, x: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """The output, and what tangents need: the outputs of the ReLUs (channels last), and where they are not zero."""
+        """The output, and the masks that tangents need: the outputs of the ReLUs (channels last), then their bits."""
         biases = [None if layer.bias is None else layer.bias[None] for layer in self._convolutions()]
-        output, *kept = self._run(x, biases, tangents=False)
-        return output[0].permute(0, 3, 1, 2), tuple(kept)
+        output, *masks = self._apply_chain(x, biases, tangents=False)
+        return output[0].permute(0, 3, 1, 2), tuple(masks)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.trace(x)[0]
 
     def norm(self, masks: Sequence[Tensor], tangents: Tensor, u: Tensor, p: int) -> Tensor | None:
-        """The sum of u |t|^p over tangents t behind the stage, `u` being `[batch, ...]`; None where `push` must do."""
+        """The sum of u |t|^p over the tangents t behind the stage; None where no kernel does it and `push` must.
+
+        Args:
+            masks: The masks of the pass, from `trace`.
+            tangents: Tangents in front of the stage, `[columns, batch, ...]`.
+            u: A weight for each number of the output, `[batch, ...]`.
+            p: 1 or 2.
+        """
         from untwine.kernels import operators
-        from untwine.kernels.autograd import Norm
+        from untwine.kernels.autograd import ChainNorm
 
         plan, half = self._plan(tangents.shape[3:], True), len(masks) // 2
         if not plan.folds or half < 2 or len(plan.links) != half + 1:
             return None
-        x, (before, last) = _inside(tangents.flatten(0, 1)), (link.geometry for link in plan.links[-2:])
-        known = all(bits.shape[-1] > 0 for bits in masks[-2:])
-        if not operators.has_tail(x, before, last, known):
+        x, (before, last) = _to_kernel_layout(tangents.flatten(0, 1)), (link.geometry for link in plan.links[-2:])
+        has_bits = all(bits.shape[-1] > 0 for bits in masks[-2:])
+        if not operators.has_tangent_norm(x, before, last, has_bits):
             return None
-        return Norm.apply(plan.links, p, x, *self._weights(), *masks, u[None, :, 0])[0][0]  # type: ignore[no-untyped-call]
+        return ChainNorm.apply(plan.links, p, x, *self._weights(), *masks, u[None, :, 0])[0][0]  # type: ignore[no-untyped-call]
 
     def push(self, masks: Sequence[Tensor], tangents: Tensor) -> Tensor:
-        """Tangents `[columns, batch, ...]` behind the stage."""
-        found = self._run(tangents.flatten(0, 1), masks, tangents=True)[0]
-        return found[0].permute(0, 3, 1, 2).unflatten(0, tangents.shape[:2])
+        """The tangents behind the stage.
+
+        Args:
+            masks: The masks of the pass, from `trace`.
+            tangents: Tangents in front of the stage, `[columns, batch, ...]`.
+        """
+        pushed = self._apply_chain(tangents.flatten(0, 1), masks, tangents=True)[0]
+        return pushed[0].permute(0, 3, 1, 2).unflatten(0, tangents.shape[:2])
 
 
 class Dense(nn.Module):
-    """A dense layer."""
+    """A dense layer whose weight gradient is computed in the layout of the weights."""
 
     def __init__(self, layer: nn.Linear):
         super().__init__()
         self.layer = layer
 
     def forward(self, x: Tensor) -> Tensor:
-        made = _product(x, self.layer.weight)
-        return made if self.layer.bias is None else made + self.layer.bias  # in float32, as vmap has it
+        product = _product(x, self.layer.weight)
+        return product if self.layer.bias is None else product + self.layer.bias  # in float32, as under vmap
 
-    def push(self, kept: Sequence[Tensor], tangents: Tensor) -> Tensor:
-        """Tangents `[columns, batch, ...]` behind the layer."""
+    def push(self, masks: Sequence[Tensor], tangents: Tensor) -> Tensor:
+        """The tangents behind the layer.
+
+        Args:
+            masks: Not used: a dense layer has none.
+            tangents: Tangents in front of the layer, `[columns, batch, ...]`.
+        """
         return _product(tangents, self.layer.weight)
 
 
 class _Product(torch.autograd.Function):
-    """`x @ w.T`, with a gradient of w that is made as it lies: torch makes its transpose, which is then turned."""
+    """`x @ w.T`, with the gradient of w computed in its layout; torch computes the transpose and transposes it."""
 
     generate_vmap_rule = True
 
@@ -182,15 +201,15 @@ class _Product(torch.autograd.Function):
 
 
 def _product(x: Tensor, w: Tensor) -> Tensor:
-    kind = _precision(x)
-    return _Product.apply(x.to(kind), w.to(kind))
+    dtype = _autocast_dtype(x)
+    return _Product.apply(x.to(dtype), w.to(dtype))
 
 
-def _precision(x: Tensor) -> torch.dtype:
-    """Of the pass."""
+def _autocast_dtype(x: Tensor) -> torch.dtype:
+    """The dtype that autocast computes in on the device of x, or the dtype of x without autocast."""
     return torch.get_autocast_dtype(x.device.type) if torch.is_autocast_enabled(x.device.type) else x.dtype
 
 
-def _inside(x: Tensor) -> Tensor:
-    """Images as the kernels want them: one member, channels last, in the precision of the pass."""
-    return x.permute(0, 2, 3, 1)[None].to(_precision(x)).contiguous()
+def _to_kernel_layout(x: Tensor) -> Tensor:
+    """Images in the layout of the kernels: one member, channels last, in the dtype of autocast."""
+    return x.permute(0, 2, 3, 1)[None].to(_autocast_dtype(x)).contiguous()

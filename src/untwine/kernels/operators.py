@@ -1,8 +1,8 @@
-"""The kernels as torch operators: opaque to a tracer, with shapes known without running them.
+"""The kernels as torch operators: opaque to a tracer, with output shapes known without running them.
 
-On a GPU bfloat16 goes to the CUDA kernels where they serve (`serves`), everything else to Triton's; other
-devices have the plain torch of `reference`. Who makes the output of a ReLU also says where it is not zero,
-as bits, if it is the CUDA kernels.
+On a GPU bfloat16 goes to the CUDA kernels where they support a layer (`has_cuda_kernel`), everything else to
+Triton's; other devices use `torch_reference`. The CUDA kernels also say where the output of a ReLU is not zero,
+as bits.
 """
 
 # Without postponed annotations: an operator's schema is made from them.
@@ -12,108 +12,130 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from untwine.kernels import reference
+from untwine.kernels import torch_reference
 from untwine.kernels.geometry import Geometry
 from untwine.kernels.tiling import LAST
 
 
-def serves(x: Tensor, g: Geometry, what: str) -> bool:
-    """Whether the CUDA kernels do this: `down`, `up`, `fold`, `weight` or `tail` of a convolution."""
+def has_cuda_kernel(x: Tensor, g: Geometry, operation: str) -> bool:
+    """Whether the CUDA kernels do an operation.
+
+    Args:
+        x: The input of the operation.
+        g: The sizes of the layer.
+        operation: `conv_down`, `conv_up`, `conv_up_fold`, `weight_gradient` or `tangent_norm`.
+    """
     if not x.is_cuda or x.dtype != torch.bfloat16 or torch.cuda.get_device_capability(x.device) < (8, 0):
         return False
-    return _cuda().cut(g, what, x.device.index or 0) is not None
+    return _cuda().tiling_for(g, operation, x.device.index or 0) is not None
 
 
-def folds(x: Tensor, g: Geometry, last: Geometry) -> bool:
-    """Whether the CUDA kernels do an `up` together with the `last` one, which must double the sides, to one channel."""
+def has_cuda_fold(x: Tensor, g: Geometry, last: Geometry) -> bool:
+    """Whether the CUDA kernels do a `conv_up` of x together with the last one, to one channel of doubled sides."""
     doubled = Geometry(2 * g.hb, 2 * g.wb, 1, g.hb, g.wb, g.cb, kernel=4, stride=2, padding=1)
-    return last == doubled and serves(x, g, "fold")
+    return last == doubled and has_cuda_kernel(x, g, "conv_up_fold")
 
 
-def has_tail(x: Tensor, g: Geometry, last: Geometry, known: bool) -> bool:
-    """Whether the last two layers can be done with their norm at once; `known` says that masks are there as bits."""
+def has_tangent_norm(x: Tensor, g: Geometry, last: Geometry, mask_bits: bool) -> bool:
+    """Whether `tangent_norm` does the last two layers, of input x; `mask_bits` says that masks are known as bits."""
     if not x.is_cuda:
         return last.cb == 1
-    return known and last == LAST and serves(x, g, "tail")
+    return mask_bits and last == LAST and has_cuda_kernel(x, g, "tangent_norm")
 
 
 def _cuda():  # a module, which is imported where there is a GPU
-    from untwine.kernels import cuda_launch as cuda
+    from untwine.kernels import cuda_launch
 
-    return cuda
+    return cuda_launch
 
 
-def _kernels(x: Tensor):  # one of two modules
+def _triton_or_torch(x: Tensor):  # one of two modules
     if not x.is_cuda:
-        return reference
-    from untwine.kernels import triton_launch as launch
+        return torch_reference
+    from untwine.kernels import triton_launch
 
-    return launch
+    return triton_launch
 
 
-def _precise(x: Tensor) -> torch.dtype:
+def _sum_dtype(x: Tensor) -> torch.dtype:
+    """The dtype of sums over many numbers of x: float32, or float64 for float64."""
     return torch.promote_types(x.dtype, torch.float32)
 
 
-def _noted(out: Tensor, sums: bool) -> Tensor:
-    """What is noted of an output that other kernels than those of CUDA made: its channels' sums, or nothing."""
-    return out.sum((2, 3), dtype=_precise(out)) if sums else _room(out, False)
+def _summary(out: Tensor, sums: bool) -> Tensor:
+    """The summary of an output that the CUDA kernels did not make: its channel sums, or nothing."""
+    return out.sum((2, 3), dtype=_sum_dtype(out)) if sums else _empty_bits(out, False)
 
 
-def _room(out: Tensor, known: bool) -> Tensor:
-    """Room for the bits of an output."""
-    return out.new_empty((*out.shape[:-1], out.shape[-1] // 8 if known else 0), dtype=torch.uint8)
+def _empty_bits(out: Tensor, has_bits: bool) -> Tensor:
+    """Memory for the bits of an output."""
+    return out.new_empty((*out.shape[:-1], out.shape[-1] // 8 if has_bits else 0), dtype=torch.uint8)
 
 
-def _faked(x: Tensor, out: Tensor, g: Geometry, what: str, relu: bool, sums: bool) -> tuple[Tensor, Tensor]:
-    """An output and its note, without their content."""
-    cuda = serves(x, g, what)
+def _fake(x: Tensor, out: Tensor, g: Geometry, operation: str, relu: bool, sums: bool) -> tuple[Tensor, Tensor]:
+    """An output and its summary, without their content."""
+    cuda = has_cuda_kernel(x, g, operation)
     if not sums:
-        return out, _room(out, relu and cuda)
-    parts = _cuda().note_parts(g, what, x.shape[0], x.shape[1], x.device.index or 0) if cuda else x.shape[1]
-    return out, out.new_empty(out.shape[0], parts, out.shape[-1], dtype=_precise(out))
+        return out, _empty_bits(out, relu and cuda)
+    images, device = x.shape[1], x.device.index or 0
+    parts = _cuda().sum_parts_count(g, operation, x.shape[0], images, device) if cuda else images
+    return out, out.new_empty(out.shape[0], parts, out.shape[-1], dtype=_sum_dtype(out))
 
 
-@torch.library.custom_op("untwine::down", mutates_args=())
-def down(
+@torch.library.custom_op("untwine::conv_down", mutates_args=())
+def conv_down(
     big: Tensor, weight: Tensor, bias: Tensor | None, mask: Tensor | None, geometry: list[int], relu: bool, sums: bool
 ) -> tuple[Tensor, Tensor]:
-    """The small image from the big one; and with `sums` those of its channels, in parts, or where it is not zero."""
+    """The small image from the big one, and its summary: a convolution, or the gradient of a transposed one.
+
+    Args:
+        big: Images `[members, images, height, width, channels]`.
+        weight: Weights as `Geometry.down_weight` lays them out.
+        bias: A number for each channel of the output, `[members, channels]`.
+        mask: The output is zero where this is not positive (a ReLU's output, or bits); for the images in turn.
+        geometry: The sizes of the layer.
+        relu: Whether a ReLU follows.
+        sums: Whether the summary is the output's channel sums, in parts; else it has a bit for each number that is
+            not zero where the CUDA kernels made it and a ReLU follows, and is empty otherwise.
+    """
     g = Geometry(*geometry)
     with torch.cuda.device_of(big):
-        if serves(big, g, "down"):
-            return _cuda().down(big, weight, bias, mask, g, relu, sums)
-        out = _kernels(big).down(big, weight, bias, mask, g, relu)
-        return out, _noted(out, sums)
+        if has_cuda_kernel(big, g, "conv_down"):
+            return _cuda().conv_down(big, weight, bias, mask, g, relu, sums)
+        out = _triton_or_torch(big).conv_down(big, weight, bias, mask, g, relu)
+        return out, _summary(out, sums)
 
 
-@down.register_fake
+@conv_down.register_fake
 def _(big, weight, bias, mask, geometry, relu, sums):
     g = Geometry(*geometry)
-    return _faked(big, big.new_empty(*big.shape[:2], g.hs, g.ws, g.cs), g, "down", relu, sums)
+    return _fake(big, big.new_empty(*big.shape[:2], g.hs, g.ws, g.cs), g, "conv_down", relu, sums)
 
 
-@torch.library.custom_op("untwine::up", mutates_args=())
-def up(
+@torch.library.custom_op("untwine::conv_up", mutates_args=())
+def conv_up(
     small: Tensor, weight: Tensor, bias: Tensor | None, mask: Tensor | None, geometry: list[int], relu: bool, sums: bool
 ) -> tuple[Tensor, Tensor]:
-    """The big image from the small one; and with `sums` those of its channels, in parts, or where it is not zero."""
+    """The big image from the small one, and its summary: a transposed convolution, or the gradient of a convolution.
+
+    Arguments as for `conv_down`, with weights as `Geometry.up_weight` lays them out.
+    """
     g = Geometry(*geometry)
     with torch.cuda.device_of(small):
-        if serves(small, g, "up"):
-            return _cuda().up(small, weight, bias, mask, g, relu, sums)[:2]
-        out = _kernels(small).up(small, weight, bias, mask, None, g, relu)[0]
-        return out, _noted(out, sums)
+        if has_cuda_kernel(small, g, "conv_up"):
+            return _cuda().conv_up(small, weight, bias, mask, g, relu, sums)[:2]
+        out = _triton_or_torch(small).conv_up(small, weight, bias, mask, None, g, relu)[0]
+        return out, _summary(out, sums)
 
 
-@up.register_fake
+@conv_up.register_fake
 def _(small, weight, bias, mask, geometry, relu, sums):
     g = Geometry(*geometry)
-    return _faked(small, small.new_empty(*small.shape[:2], g.hb, g.wb, g.cb), g, "up", relu, sums)
+    return _fake(small, small.new_empty(*small.shape[:2], g.hb, g.wb, g.cb), g, "conv_up", relu, sums)
 
 
-@torch.library.custom_op("untwine::up_fold", mutates_args=())
-def up_fold(
+@torch.library.custom_op("untwine::conv_up_fold", mutates_args=())
+def conv_up_fold(
     small: Tensor,
     weight: Tensor,
     bias: Tensor | None,
@@ -125,76 +147,98 @@ def up_fold(
     relu: bool,
     precise: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """`up`, and what the next `up`, to few channels, makes of it: in float32 if it is to be `precise`."""
+    """A `conv_up` and the next one, to few channels: the output of the first, its bits, and the output of the second.
+
+    Args:
+        small, weight, bias, mask: As for `conv_up`.
+        head: The weights of the next layer, as `Geometry.head_weight` lays them out.
+        head_bias: Its bias.
+        geometry, last: The sizes of both layers.
+        relu: Whether a ReLU follows the first layer.
+        precise: Whether the output of the second layer is in float32.
+    """
     g, after = Geometry(*geometry), Geometry(*last)
     with torch.cuda.device_of(small):
-        if folds(small, g, after):
-            out, bits, folded = _cuda().up(small, weight, bias, mask, g, relu, False, head, head_bias, precise)
+        if has_cuda_fold(small, g, after):
+            out, bits, folded = _cuda().conv_up(small, weight, bias, mask, g, relu, False, head, head_bias, precise)
             assert folded is not None
             return out, bits, folded
-        kernels = _kernels(small)
-        out, taps = kernels.up(small, weight, bias, mask, head, g, relu)
-        return out, _room(out, False), kernels.fold(taps, head_bias, after, precise)
+        kernels = _triton_or_torch(small)
+        out, taps = kernels.conv_up(small, weight, bias, mask, head, g, relu)
+        return out, _empty_bits(out, False), kernels.fold(taps, head_bias, after, precise)
 
 
-@up_fold.register_fake
+@conv_up_fold.register_fake
 def _(small, weight, bias, mask, head, head_bias, geometry, last, relu, precise):
     g, after = Geometry(*geometry), Geometry(*last)
     out = small.new_empty(*small.shape[:2], g.hb, g.wb, g.cb)
-    kind = _precise(small) if precise else small.dtype
-    folded = small.new_empty(*small.shape[:2], after.hb, after.wb, after.cb, dtype=kind)
-    return out, _room(out, relu and folds(small, g, after)), folded
+    dtype = _sum_dtype(small) if precise else small.dtype
+    folded = small.new_empty(*small.shape[:2], after.hb, after.wb, after.cb, dtype=dtype)
+    return out, _empty_bits(out, relu and has_cuda_fold(small, g, after)), folded
 
 
-def _laid(members: int, x: Tensor, g: Geometry) -> Tensor:
-    """Room for the gradient of the weights."""
-    return x.new_empty(members, g.cs, g.cb, g.kernel, g.kernel, dtype=_precise(x))
+def _empty_weights(members: int, x: Tensor, g: Geometry) -> Tensor:
+    """Memory for the gradient of the weights."""
+    return x.new_empty(members, g.cs, g.cb, g.kernel, g.kernel, dtype=_sum_dtype(x))
 
 
-@torch.library.custom_op("untwine::weight", mutates_args=())
-def weight(small: Tensor, big: Tensor, geometry: list[int]) -> Tensor:
-    """The gradient of the weights: `[members, cs, cb, k, k]`."""
+@torch.library.custom_op("untwine::weight_gradient", mutates_args=())
+def weight_gradient(small: Tensor, big: Tensor, geometry: list[int]) -> Tensor:
+    """The gradient of the weights: `[members, cs, cb, k, k]`.
+
+    Args:
+        small: The small images of a transposed convolution, or the gradient of a convolution's output.
+        big: The other of the two.
+        geometry: The sizes of the layer.
+    """
     g = Geometry(*geometry)
     with torch.cuda.device_of(small):
-        made = _cuda() if serves(small, g, "weight") else _kernels(small)
-        return _kernels(small).gradient(made.weight(small, big, g), g)
+        kernels = _triton_or_torch(small)
+        source = _cuda() if has_cuda_kernel(small, g, "weight_gradient") else kernels
+        return kernels.sum_parts(source.weight_gradient(small, big, g), g)
 
 
-@weight.register_fake
+@weight_gradient.register_fake
 def _(small, big, geometry):
-    return _laid(small.shape[0], small, Geometry(*geometry))
+    return _empty_weights(small.shape[0], small, Geometry(*geometry))
 
 
-def joined(count: int, tensors: Sequence[Any], places: Sequence[Any]) -> list[Any]:
-    """The members of a map and those that tensors have already as one first dimension; other arguments as they are."""
-    found = []
-    for tensor, place in zip(tensors, places, strict=True):
-        if isinstance(tensor, Tensor):
-            whole = tensor.expand(count, *tensor.shape) if place is None else tensor.movedim(place, 0)
-            tensor = whole.flatten(0, 1)
-        found.append(tensor)
-    return found
+def merge_members(count: int, arguments: Sequence[Any], dims: Sequence[Any]) -> list[Any]:
+    """Arguments whose tensors have the members of a vmap and their own members as one first dimension.
+
+    Args:
+        count: The number of members that vmap maps over.
+        arguments: The arguments of an operator; those that are no tensors stay as they are.
+        dims: The dimension of each argument that vmap maps over, or None.
+    """
+    merged = []
+    for argument, dim in zip(arguments, dims, strict=True):
+        if isinstance(argument, Tensor):
+            mapped = argument.expand(count, *argument.shape) if dim is None else argument.movedim(dim, 0)
+            argument = mapped.flatten(0, 1)
+        merged.append(argument)
+    return merged
 
 
-def _mapped(operator: Any) -> None:
-    """Teach an operator vmap: the members of a map are members."""
+def _register_vmap(operator: Any) -> None:
+    """Let vmap treat the members that it maps over as members of the operator."""
 
-    def rule(info: Any, in_dims: tuple[Any, ...], *given: Any) -> tuple[Any, Any]:
-        whole = joined(info.batch_size, given, in_dims)
-        found = operator(*(one.contiguous() if isinstance(one, Tensor) else one for one in whole))
-        if isinstance(found, Tensor):
-            return found.unflatten(0, (info.batch_size, -1)), 0
-        return tuple(one.unflatten(0, (info.batch_size, -1)) for one in found), (0,) * len(found)
+    def rule(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
+        merged = merge_members(info.batch_size, arguments, in_dims)
+        outputs = operator(*(value.contiguous() if isinstance(value, Tensor) else value for value in merged))
+        if isinstance(outputs, Tensor):
+            return outputs.unflatten(0, (info.batch_size, -1)), 0
+        return tuple(output.unflatten(0, (info.batch_size, -1)) for output in outputs), (0,) * len(outputs)
 
     operator.register_vmap(rule)
 
 
-for _operator in (down, up, up_fold, weight):
-    _mapped(_operator)
+for _operator in (conv_down, conv_up, conv_up_fold, weight_gradient):
+    _register_vmap(_operator)
 
 
-@torch.library.custom_op("untwine::tail", mutates_args=())
-def tail(
+@torch.library.custom_op("untwine::tangent_norm", mutates_args=())
+def tangent_norm(
     small: Tensor,
     weight: Tensor,
     head: Tensor,
@@ -205,30 +249,39 @@ def tail(
     last: list[int],
     p: int,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The output t of the last two layers, and the gradients of the sum of u |t|^p.
+    """The output t of the last two layers, and the gradients of the sum of u |t|^p: of the input and both weights.
 
-    These are of the input, and of the weights of both layers. On a GPU the weights come laid out.
+    Args:
+        small: Tangents `[members, images, height, width, channels]`.
+        weight: Weights of the first layer: on a GPU as `Geometry.up_weight` lays them out, else as torch has them.
+        head: Weights of the last layer: on a GPU as `Geometry.head_weight` lays them out, else as torch has them.
+        mask, before: The masks of the ReLU between the two layers, and of the one before them.
+        u: A weight for each image and pixel of the output; for the images in turn.
+        geometry, last: The sizes of both layers.
+        p: 1 or 2.
     """
     g, after = Geometry(*geometry), Geometry(*last)
     with torch.cuda.device_of(small):
         if small.is_cuda:
-            t, slope, parts, heads = _cuda().tail(small, weight, head, mask, before, u, g, p)
+            t, slope, parts, head_parts = _cuda().tangent_norm(small, weight, head, mask, before, u, g, p)
         else:
-            t, slope, parts, heads = reference.tail(small, weight, head, mask, before, u, g, after, p)
-        kernels = _kernels(small)
-        return t, slope, kernels.gradient(parts, g), kernels.gradient(heads, after)
+            t, slope, parts, head_parts = torch_reference.tangent_norm(
+                small, weight, head, mask, before, u, g, after, p
+            )
+        kernels = _triton_or_torch(small)
+        return t, slope, kernels.sum_parts(parts, g), kernels.sum_parts(head_parts, after)
 
 
-@tail.register_fake
+@tangent_norm.register_fake
 def _(small, weight, head, mask, before, u, geometry, last, p):
     g, after = Geometry(*geometry), Geometry(*last)
     members, images = small.shape[:2]
     return (
         small.new_empty(members, images, after.hb, after.wb, after.cb),
         small.new_empty(small.shape),
-        _laid(members, small, g),
-        _laid(members, small, after),
+        _empty_weights(members, small, g),
+        _empty_weights(members, small, after),
     )
 
 
-OPERATORS = (down, up, up_fold, weight, tail)
+OPERATORS = (conv_down, conv_up, conv_up_fold, weight_gradient, tangent_norm)

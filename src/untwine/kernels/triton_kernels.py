@@ -1,16 +1,16 @@
-"""Convolutions of a pack as matrix products, in Triton: every member has weights of its own.
+"""Convolutions of a pack as matrix products, in Triton: every member has its own weights.
 
-Images are `[members, images, height, width, channels]`, channels innermost. A convolution ties a big image
-to a small one, `big[y, x] ~ small[i, j]` with `y = stride i + ky - padding`, by a weight for each (ky, kx):
+Images are `[members, images, height, width, channels]`, channels innermost. A convolution connects a big image
+with a small one, `big[y, x] ~ small[i, j]` with `y = stride i + ky - padding`, by a weight for each (ky, kx):
 
-- `down` makes the small image from the big one: a convolution, or the gradient of a transposed one;
-- `up` makes the big one from the small one: a transposed convolution, or the gradient of a convolution;
-- `weight` sums their products: the gradient of the weights.
+- `conv_down` computes the small image from the big one: a convolution, or the gradient of a transposed one;
+- `conv_up` computes the big one from the small one: a transposed convolution, or the gradient of a convolution;
+- `weight_gradient` sums their products: the gradient of the weights.
 
-The pixels that one output needs lie side by side in a row, with their channels: runs of
-`kernel * channels` numbers, so that a product of matrices can be fed from long reads. The output of `up`
-falls into stride^2 phases, each of which is a small dense convolution (of kernel / stride taps a side).
-Behind a product come bias, ReLU and the mask of a ReLU, before anything is written.
+The pixels of a row that one output needs are neighbours in memory, with their channels: runs of
+`kernel * channels` numbers, so that matrix products are fed by long reads. The output of `conv_up` falls into
+stride^2 phases, each of which is a small dense convolution (of kernel / stride taps a side).
+Bias, ReLU and the mask of a ReLU follow a product before its result is written.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ import triton.language as tl  # type: ignore[import-not-found]
 
 @no_type_check
 @triton.jit
-def _behind(acc, columns, bias, mask, places, valid, RELU: tl.constexpr, BIAS: tl.constexpr, MASK: tl.constexpr):
-    """Bias, ReLU, and the mask of another's ReLU."""
+def _finish(acc, columns, bias, mask, places, valid, RELU: tl.constexpr, BIAS: tl.constexpr, MASK: tl.constexpr):
+    """An output after bias, ReLU and the mask of another ReLU."""
     if BIAS:
         acc += bias[None, :]
     if RELU:
-        acc = tl.where(acc < 0.0, 0.0, acc)  # what is not a number stays so
+        acc = tl.where(acc < 0.0, 0.0, acc)  # NaN stays NaN
     if MASK:
-        there = tl.load(mask + places[:, None] + columns[None, :], mask=valid, other=0.0)
-        acc = tl.where(there > 0, acc, 0.0)
+        relu = tl.load(mask + places[:, None] + columns[None, :], mask=valid, other=0.0)
+        acc = tl.where(relu > 0, acc, 0.0)
     return acc
 
 
 @no_type_check
 @triton.jit
-def _under(
+def _patches(
     big, image, i, j, valid, k, HB: tl.constexpr, WB: tl.constexpr, CB: tl.constexpr,
     K: tl.constexpr, STRIDE: tl.constexpr, PAD: tl.constexpr,
 ):  # fmt: skip
-    """The numbers under the kernel at places of the small image: rows of K runs of K * CB."""
+    """The numbers under the kernel at positions of the small image: rows of K runs of K * CB."""
     y = i[:, None] * STRIDE + (k // (K * CB))[None, :] - PAD
     run = (j * (STRIDE * CB) - PAD * CB)[:, None] + (k % (K * CB))[None, :]
     ok = valid[:, None] & (k < K * K * CB)[None, :] & (y >= 0) & (y < HB) & (run >= 0) & (run < WB * CB)
@@ -50,7 +50,7 @@ def _under(
 
 @no_type_check
 @triton.jit
-def down(
+def conv_down(
     big, weight, bias, mask, out, big_stride, images, masks, mask_member, mask_image,
     HB: tl.constexpr, WB: tl.constexpr, CB: tl.constexpr, HS: tl.constexpr, WS: tl.constexpr, CS: tl.constexpr,
     K: tl.constexpr, STRIDE: tl.constexpr, PAD: tl.constexpr,
@@ -68,23 +68,23 @@ def down(
     acc = tl.zeros((BM, BN), tl.float32)
     for start in range(0, K * K * CB, KW):
         k = start + tl.arange(0, KW)
-        a = _under(big, image, i, j, valid, k, HB, WB, CB, K, STRIDE, PAD)
+        a = _patches(big, image, i, j, valid, k, HB, WB, CB, K, STRIDE, PAD)
         b = tl.load(
             weight + k[:, None] * CS + columns[None, :],
             mask=(k < K * K * CB)[:, None] & (columns < CS)[None, :], other=0.0,
         )  # fmt: skip
         acc = tl.dot(a, b, acc, input_precision=PRECISION)
-    added = tl.load(bias + member * CS + columns, mask=columns < CS, other=0.0) if BIAS else columns
+    bias_values = tl.load(bias + member * CS + columns, mask=columns < CS, other=0.0) if BIAS else columns
     ok = valid[:, None] & (columns < CS)[None, :]
-    known = member * mask_member + image % masks * mask_image + place * CS
-    acc = _behind(acc, columns, added, mask, known, ok, RELU, BIAS, MASK)
+    mask_at = member * mask_member + image % masks * mask_image + place * CS
+    acc = _finish(acc, columns, bias_values, mask, mask_at, ok, RELU, BIAS, MASK)
     places = (member * images * (HS * WS) + rows) * CS
     tl.store(out + places[:, None] + columns[None, :], acc.to(out.dtype.element_ty), mask=ok)
 
 
 @no_type_check
 @triton.jit
-def up(
+def conv_up(
     small, weight, bias, mask, head, out, taps, small_stride, images, masks, mask_member, mask_image,
     HB: tl.constexpr, WB: tl.constexpr, CB: tl.constexpr, HS: tl.constexpr, WS: tl.constexpr, CS: tl.constexpr,
     T: tl.constexpr, STRIDE: tl.constexpr, PAD: tl.constexpr,
@@ -103,7 +103,7 @@ def up(
     columns = tl.arange(0, BN)
     small += member * small_stride
     weight += member * (STRIDE * STRIDE * T * T * CS * CB)
-    added = tl.load(bias + member * CB + columns, mask=columns < CB, other=0.0) if BIAS else columns
+    bias_values = tl.load(bias + member * CB + columns, mask=columns < CB, other=0.0) if BIAS else columns
     for within in range(PHASES):
         phase = group * PHASES + within
         py, px = phase // STRIDE, phase % STRIDE
@@ -123,29 +123,29 @@ def up(
         fits = valid & (oy < HB) & (ox < WB)
         ok = fits[:, None] & (columns < CB)[None, :]
         pixel = oy * WB + ox
-        known = member * mask_member + image % masks * mask_image + pixel * CB
-        acc = _behind(acc, columns, added, mask, known, ok, RELU, BIAS, MASK)
+        mask_at = member * mask_member + image % masks * mask_image + pixel * CB
+        acc = _finish(acc, columns, bias_values, mask, mask_at, ok, RELU, BIAS, MASK)
         pixels = (member * images + image) * (HB * WB) + pixel
         value = acc.to(small.dtype.element_ty)
         tl.store(out + (pixels * CB)[:, None] + columns[None, :], value, mask=ok)
-        if HEAD > 0:  # the next layer's products, which `fold` adds up
+        if HEAD > 0:  # products with the next layer's weights, which `fold` sums
             t = tl.arange(0, HEAD)
             w = tl.load(
                 head + (member * CB + columns)[:, None] * HEAD + t[None, :], mask=(columns < CB)[:, None], other=0.0
             )
-            made = tl.dot(value, w, input_precision=PRECISION)
-            tl.store(taps + (pixels * HEAD)[:, None] + t[None, :], made.to(taps.dtype.element_ty), mask=fits[:, None])
+            products = tl.dot(value, w, input_precision=PRECISION).to(taps.dtype.element_ty)
+            tl.store(taps + (pixels * HEAD)[:, None] + t[None, :], products, mask=fits[:, None])
 
 
 @no_type_check
 @triton.jit
-def weight(
+def weight_gradient(
     small, big, out, small_stride, big_stride, images, chunk,
     HB: tl.constexpr, WB: tl.constexpr, CB: tl.constexpr, HS: tl.constexpr, WS: tl.constexpr, CS: tl.constexpr,
     K: tl.constexpr, STRIDE: tl.constexpr, PAD: tl.constexpr, PRECISION: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, KW: tl.constexpr,
 ):  # fmt: skip
-    """The part of the sum that `chunk` positions give: `[parts, members, K * K * CB, CS]`."""
+    """The sums over `chunk` positions each: `[parts, members, K * K * CB, CS]`."""
     GROUPS: tl.constexpr = (K * K * CB + KW - 1) // KW
     part, group = tl.program_id(0) // GROUPS, tl.program_id(0) % GROUPS
     member = tl.program_id(1).to(tl.int64)
@@ -159,7 +159,7 @@ def weight(
         rows = start + tl.arange(0, BM)
         valid = rows < last
         image, place = rows // (HS * WS), rows % (HS * WS)
-        a = _under(big, image, place // WS, place % WS, valid, k, HB, WB, CB, K, STRIDE, PAD)
+        a = _patches(big, image, place // WS, place % WS, valid, k, HB, WB, CB, K, STRIDE, PAD)
         b = tl.load(
             small + rows[:, None] * CS + columns[None, :], mask=valid[:, None] & (columns < CS)[None, :], other=0.0
         )
@@ -170,24 +170,24 @@ def weight(
 
 @no_type_check
 @triton.jit
-def gradient(
+def sum_parts(
     parts, out, count, CB: tl.constexpr, CS: tl.constexpr, KK: tl.constexpr,
     AT_ONCE: tl.constexpr, TAPS: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
-    """What `weight` gave, added up: `[members, CS, CB, KK]`, which is the layout of the weights."""
+    """The sum of the parts of `weight_gradient`, in the layout of the weights: `[members, CS, CB, KK]`."""
     member, members = tl.program_id(1).to(tl.int64), tl.num_programs(1)
     c, tile = tl.program_id(0) % CB, tl.program_id(0) // CB
     part, tap = tl.arange(0, AT_ONCE), tile % ((KK + TAPS - 1) // TAPS) * TAPS + tl.arange(0, TAPS)
     columns = tile // ((KK + TAPS - 1) // TAPS) * BN + tl.arange(0, BN)
-    there = (tap < KK)[:, None] & (columns < CS)[None, :]
+    inside = (tap < KK)[:, None] & (columns < CS)[None, :]
     place = ((member * KK + tap) * CB + c)[:, None] * CS + columns[None, :]
     acc = tl.zeros((AT_ONCE, TAPS, BN), tl.float32)
     for start in range(0, count, AT_ONCE):
         at = (start + part).to(tl.int64) * members * (KK * CB * CS)
-        known = ((start + part) < count)[:, None, None] & there[None]
-        acc += tl.load(parts + at[:, None, None] + place[None], mask=known, other=0.0)
+        ok = ((start + part) < count)[:, None, None] & inside[None]
+        acc += tl.load(parts + at[:, None, None] + place[None], mask=ok, other=0.0)
     to = ((member * CS + columns) * CB + c)[None, :] * KK + tap[:, None]
-    tl.store(out + to, tl.sum(acc, 0), mask=there)
+    tl.store(out + to, tl.sum(acc, 0), mask=inside)
 
 
 @no_type_check
@@ -198,7 +198,7 @@ def fold(
     K: tl.constexpr, T: tl.constexpr, STRIDE: tl.constexpr, PAD: tl.constexpr, BIAS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """The last step of an `up` whose products with the weights are there: `big[y, x]` is a sum of some of them."""
+    """The last step of a `conv_up` whose products with all taps are known: `big[y, x]` is a sum of some of them."""
     image = tl.program_id(0).to(tl.int64)  # of all members
     at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     valid = at < HB * WB * CB

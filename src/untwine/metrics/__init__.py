@@ -1,7 +1,10 @@
 """Every metric by its name: pure functions of arrays, `untwine.metrics.mig(codes, factors) -> Score`.
 
 Codes are `[n, d]`, or `[members, n, d]` for the models of a pack; factors are `[n, k]`. `local(metric)` makes any of
-them local, `sampled(metric)` samples what it needs from a dataset. No torch is needed to import this.
+them local, `sampled(metric)` samples what it needs from a dataset. Importing this does not import torch.
+
+A new metric is a function in a file of `families/`, its name in the imports and in `__all__` below, and a row of the
+table in `tests/contracts/test_metrics.py`.
 
 >>> get("mig") is mig
 True
@@ -59,7 +62,7 @@ __all__ = [
 
 
 def names() -> list[str]:
-    """The names of all metrics.
+    """The names of all metrics, those of your own among them.
 
     >>> "mig" in names()
     True
@@ -68,7 +71,11 @@ def names() -> list[str]:
 
 
 def get(name: str) -> Metric[...]:
-    """The metric of this name; a misspelt one is answered with a suggestion."""
-    found = _registry[name]
-    assert isinstance(found, Metric)
-    return found
+    """The metric of this name; the error for an unknown one has a suggestion."""
+    metric = _registry[name]
+    assert isinstance(metric, Metric)
+    return metric
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

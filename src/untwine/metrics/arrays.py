@@ -1,4 +1,4 @@
-"""The arrays that metrics take: checked once, here, for all of them."""
+"""The arrays that metrics take, checked in one place for all of them."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from untwine.errors import UntwineError
 
 
 @dataclass(frozen=True)
-class Given:
-    """Arrays for each member, in the order of the metric's arguments, and what was found about them."""
+class Arrays:
+    """The checked arrays of each member, in the order of the metric's arguments, and what is known of them."""
 
     members: list[tuple[Any, ...]]
-    pack: bool
+    pack: bool  # whether the members were the first dimension
     details: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
-    kept: np.ndarray | None = None  # the factors that vary
+    varying_factors: np.ndarray | None = None
 
     def options(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The options for factors that vary: `kinds` has one entry for each factor that was given."""
-        if self.kept is None or options.get("kinds") is None:
+        """The options for the factors that vary: `kinds` has an entry for each factor, constant ones too."""
+        if self.varying_factors is None or options.get("kinds") is None:
             return dict(options)
         kinds = tuple(options["kinds"])
-        if len(kinds) != len(self.kept):
-            raise UntwineError(f"there are {len(kinds)} kinds for {len(self.kept)} factors")
-        return {**options, "kinds": tuple(kind for kind, keep in zip(kinds, self.kept, strict=True) if keep)}
+        if len(kinds) != len(self.varying_factors):
+            raise UntwineError(f"there are {len(kinds)} kinds for {len(self.varying_factors)} factors")
+        pairs = zip(kinds, self.varying_factors, strict=True)
+        return {**options, "kinds": tuple(kind for kind, varies in pairs if varies)}
 
 
 # How many dimensions one model's array has. Jacobians are [n, latent, outputs] or [n, latent, channels, y, x].
@@ -38,55 +39,66 @@ _DIMENSIONS = {"codes": (2,), "means": (2,), "variances": (2,), "jacobians": (3,
 _SHAPES = {"codes": "[n, d]", "means": "[n, d]", "variances": "[n, d]", "jacobians": "[n, latent, outputs]"}
 
 
-# Things that are no arrays: those of one model, or a list of them.
+# Arguments that are no arrays: those of one model, or a list of them.
 OBJECTS = ("posterior", "prior")
 
 
-def given(arrays: Mapping[str, Any], continuous: bool, metric: str) -> Given:
-    """The arrays of a metric, checked; one member's, or with members as the first dimension.
+def check_arrays(arrays: Mapping[str, Any], continuous: bool, metric: str) -> Arrays:
+    """The arrays of a metric, checked: those of one member, or with members as the first dimension.
 
     Factors decide how many dimensions the samples have: one in `[n, k]`, two in `[groups, size, k]`.
+
+    Args:
+        arrays: The arrays by the names of the metric's arguments.
+        continuous: Whether factors may be floats.
+        metric: The name for error messages.
     """
     details: dict[str, Any] = {}
     settings: dict[str, Any] = {}
-    kept = None
+    varying_factors = None
     shared: dict[str, np.ndarray] = {}
     if "factors" in arrays:
         factors = _factors(arrays["factors"], continuous, metric)
-        kept = varying(factors)
-        details["constant_factors"] = np.flatnonzero(~kept).tolist()
-        if not kept.any():
+        varying_factors = varying(factors)
+        details["constant_factors"] = np.flatnonzero(~varying_factors).tolist()
+        if not varying_factors.any():
             raise UntwineError(f"{metric}: every factor is constant in this sample, so there is nothing to score")
         settings["samples"] = int(np.prod(factors.shape[:-1]))
-        shared["factors"] = factors[..., kept]
-    own = {name: value for name, value in arrays.items() if name not in ("factors", *OBJECTS)}
-    checked = {name: _array(name, value, shared.get("factors"), metric) for name, value in own.items()}
+        shared["factors"] = factors[..., varying_factors]
+    by_member = {name: value for name, value in arrays.items() if name not in ("factors", *OBJECTS)}
+    checked = {name: _array(name, value, shared.get("factors"), metric) for name, value in by_member.items()}
     checked |= {name: (arrays[name], isinstance(arrays[name], list)) for name in OBJECTS if name in arrays}
     packs = {pack for _, pack in checked.values()}
     if len(packs) > 1:
         raise UntwineError(f"{metric}: some of {', '.join(checked)} are those of several members, others not")
     pack = packs.pop() if packs else False
-    whole = {name: value if pack else value[None] for name, (value, _) in checked.items() if name in own}
-    lengths = {name: array.shape[:2] for name, array in whole.items()}
+    stacked = {name: value if pack else value[None] for name, (value, _) in checked.items() if name in by_member}
+    lengths = {name: array.shape[:2] for name, array in stacked.items()}
     if len(set(lengths.values())) > 1:
         raise UntwineError(f"{metric}: members and samples differ: {lengths}")
-    each = whole | {name: value if pack else [value] for name, (value, _) in checked.items() if name in OBJECTS}
+    each = stacked | {name: value if pack else [value] for name, (value, _) in checked.items() if name in OBJECTS}
     counts = {name: len(value) for name, value in each.items()}
     if len(set(counts.values())) > 1:
         raise UntwineError(f"{metric}: the numbers of members differ: {counts}")
     count = next(iter(counts.values()), 1)
-    members = [tuple(shared[n] if n in shared else each[n][i] for n in arrays) for i in range(count)]
-    for name, array in whole.items():
+    members = [tuple(shared[name] if name in shared else each[name][i] for name in arrays) for i in range(count)]
+    for name, array in stacked.items():
         if "factors" not in arrays:
             settings["samples"] = array.shape[1]
         if name == "codes":
-            dead = [dead_codes(one).tolist() for one in array]
+            dead = [dead_codes(codes).tolist() for codes in array]
             details["dead_codes"] = dead if pack else dead[0]
-    return Given(members, pack, details, settings, kept)
+    return Arrays(members, pack, details, settings, varying_factors)
 
 
-def several(arrays: Mapping[str, Any], continuous: bool, metric: str) -> Given:
-    """The arrays of a metric that compares models, which may have different numbers of latents."""
+def check_models(arrays: Mapping[str, Any], continuous: bool, metric: str) -> Arrays:
+    """The arrays of a metric that compares models, which may have different numbers of latents.
+
+    Args:
+        arrays: A list of arrays, one for each model, by the names of the metric's arguments.
+        continuous: Whether factors may be floats.
+        metric: The name for error messages.
+    """
     for name, value in arrays.items():
         if not isinstance(value, list | tuple | np.ndarray) and not hasattr(value, "detach"):
             raise UntwineError(
@@ -95,15 +107,15 @@ def several(arrays: Mapping[str, Any], continuous: bool, metric: str) -> Given:
     counts = {name: len(value) for name, value in arrays.items()}
     if len(set(counts.values())) > 1 or min(counts.values()) < 2:
         raise UntwineError(f"{metric} compares models: it takes {', '.join(arrays)} of two or more, not of {counts}")
-    each = [
-        given({name: value[i] for name, value in arrays.items()}, continuous, f"{metric}, model {i}")
+    models = [
+        check_arrays({name: value[i] for name, value in arrays.items()}, continuous, f"{metric}, model {i}")
         for i in range(next(iter(counts.values())))
     ]
-    samples = {one.settings["samples"] for one in each}
-    if len(samples) > 1 or any(one.pack for one in each):
+    samples = {model.settings["samples"] for model in models}
+    if len(samples) > 1 or any(model.pack for model in models):
         raise UntwineError(f"{metric} takes a list of codes [n, d] of the same n samples, one for each model")
-    dead = {"dead_codes": [one.details["dead_codes"] for one in each]} if "codes" in arrays else {}
-    return Given([one.members[0] for one in each], True, dead, {"samples": samples.pop(), "models": len(each)})
+    dead = {"dead_codes": [model.details["dead_codes"] for model in models]} if "codes" in arrays else {}
+    return Arrays([model.members[0] for model in models], True, dead, {"samples": samples.pop(), "models": len(models)})
 
 
 def dead_codes(codes: Float64[np.ndarray, "*samples d"]) -> Int64[np.ndarray, " dead"]:
@@ -144,10 +156,10 @@ def _factors(value: Any, continuous: bool, metric: str) -> Num[np.ndarray, "*sam
 
 
 def _array(name: str, value: Any, factors: np.ndarray | None, metric: str) -> tuple[np.ndarray, bool]:
-    """An array in float64, and whether its first dimension is that of members."""
+    """The array in float64, and whether its first dimension is that of members."""
     if name not in _DIMENSIONS:
         known = ", ".join((*_DIMENSIONS, "factors", *OBJECTS))
-        raise UntwineError(f"{metric} takes {name!r}, which no metric does; known: {known}")
+        raise UntwineError(f"{metric} takes {name!r}, which is none of the arrays that metrics can take: {known}")
     array = as_array(value)
     if not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array):
         raise UntwineError(f"{metric}: {name} are {array.dtype}; they must be numbers")

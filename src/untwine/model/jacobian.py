@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from untwine.errors import UntwineError
 from untwine.kernels.dispatch import Stage
-from untwine.kernels.geometry import added
+from untwine.kernels.geometry import sum_unrolled
 from untwine.model.layers import slope
 from untwine.model.passes import Trace, push, recomputed, tangent_bytes, trace
 
@@ -30,7 +30,7 @@ class _Added(torch.autograd.Function):
 
     @staticmethod
     def forward(columns: Tensor) -> Tensor:
-        return added(columns, 0)
+        return sum_unrolled(columns, 0)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from untwine.checks import whole
 from untwine.data import Dataset
-from untwine.data.specs import called, slug
+from untwine.data.specs import short_name, slug
 from untwine.errors import UntwineError
 
 
@@ -29,7 +29,7 @@ def draw_dataset(dataset: Dataset, steps: int = 8, seed: int = 0, out: str | Pat
     from untwine.report import figures
 
     check_picture(dataset, steps, seed, out)
-    name = called(dataset)
+    name = short_name(dataset)
     target = Path(out) if out is not None else Path("shown") / f"{slug(name)}.png"
     if dataset.factors is None:
         figure = figures.images(_examples(dataset, steps, seed), title=name)

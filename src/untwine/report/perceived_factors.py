@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from untwine.data import Dataset
-from untwine.data.specs import called, slug
+from untwine.data.specs import short_name, slug
 from untwine.errors import UntwineError
 
 FILES = ("importance.json", "cumulative.png", "perceived.npz", "matrices.png")
@@ -47,7 +47,7 @@ def write_perceived_factors(
     from untwine.progress import track
     from untwine.report import figures
 
-    folder = Path(out) if out is not None else default_folder(called(dataset), likelihood)
+    folder = Path(out) if out is not None else default_folder(short_name(dataset), likelihood)
     with _writable(folder):
         importance = perception.factor_importance(dataset, likelihood, pairs, seed, progress=track)
         matrices, arrays = {}, {}
@@ -57,7 +57,7 @@ def write_perceived_factors(
             matrices = distance_matrices(dataset, distances, traversals, seed, progress=track)
             arrays = {f"{d.replace(' ', '_')}/{f}": matrix for f, by in matrices.items() for d, matrix in by.items()}
             arrays |= {f"values/{f}": kept_values(space.sizes[space.position(f)]) for f in matrices}
-        title = f"{called(dataset)}: {importance.likelihood}"
+        title = f"{short_name(dataset)}: {importance.likelihood}"
         files = FILES if matrices else FILES[:2]
         try:
             # Earlier results in the folder are replaced only when all new files are complete.
@@ -93,7 +93,7 @@ def check_perceived_factors(
         whole(name, value, least)
     few = dataset.batch(range(min(len(dataset), 16)))
     perceived(likelihood).pairs(few, few)
-    with _writable(Path(out) if out is not None else default_folder(called(dataset), likelihood)):
+    with _writable(Path(out) if out is not None else default_folder(short_name(dataset), likelihood)):
         pass
 
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from untwine._version import __version__
-from untwine.train import folder
+from untwine.train.record import Record
+
+_SHOWN = ("id", "seed", "data_seed", "state", "steps", "file")
 
 
 def members(path: str | Path) -> dict[str, dict[str, Any]]:
-    """Of each member, by name, its state, its own numbers (those in which members differ) and last logged terms.
+    """Each member's state, its own numbers (those in which members differ) and its last logged terms, by name.
 
     A folder without a run has no members.
     """
@@ -21,25 +22,28 @@ def members(path: str | Path) -> dict[str, dict[str, Any]]:
     if not (path / "run.json").exists():
         return {}
     last = _last_terms(path / "log.jsonl")
-    entries = folder.read(path)["members"]
-    flat = [dict(_numbers(entry["spec"])) for entry in entries]
-    differ = [key for key in dict.fromkeys(key for one in flat for key in one) if len({o.get(key) for o in flat}) > 1]
-    found = {}
-    for entry, own in zip(entries, flat, strict=True):
-        kept = {key: entry[key] for key in ("id", "seed", "data_seed", "state", "steps", "file") if key in entry}
-        found[entry["name"]] = {
-            **kept,
-            "own": {key: own[key] for key in differ if key in own},
+    entries = Record.read(path).entries
+    numbers = own_numbers([entry["spec"] for entry in entries])
+    return {
+        entry["name"]: {
+            **{key: entry[key] for key in _SHOWN if key in entry},
+            "own": own,
             "terms": last.get(entry["name"], {}),
         }
-    return found
+        for entry, own in zip(entries, numbers, strict=True)
+    }
 
 
-def write_rows(path: str | Path, rows: list[dict[str, Any]], about: dict[str, Any]) -> None:
-    """Rows of measurements as a JSON file, with what they were measured on."""
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    content = {"untwine": __version__, **about, "rows": rows}
-    Path(path).write_text(json.dumps(content, indent=1) + "\n")
+def own_numbers(specs: Sequence[dict[str, Any]]) -> list[dict[str, float]]:
+    """The numbers of each spec that are not the same in all of them.
+
+    >>> own_numbers([{"method": {"beta": 1.0}, "lr": 0.1}, {"method": {"beta": 4.0}, "lr": 0.1}])
+    [{'method.beta': 1.0}, {'method.beta': 4.0}]
+    """
+    flat = [dict(_numbers(spec)) for spec in specs]
+    keys = dict.fromkeys(key for numbers in flat for key in numbers)
+    different = [key for key in keys if len({numbers.get(key) for numbers in flat}) > 1]
+    return [{key: numbers[key] for key in different if key in numbers} for numbers in flat]
 
 
 def _numbers(spec: Any, path: str = "") -> Iterator[tuple[str, float]]:
@@ -52,11 +56,11 @@ def _numbers(spec: Any, path: str = "") -> Iterator[tuple[str, float]]:
 
 
 def _last_terms(log: Path) -> dict[str, dict[str, float]]:
-    """For each member and each term the last value that is one: nothing is known of a member that diverged."""
+    """For each member and each term the last value that is a number: a member that diverged logs none."""
     last: dict[str, dict[str, float]] = {}
     for line in log.read_text().splitlines() if log.exists() else []:
         with contextlib.suppress(ValueError):  # a line may be cut off
             for name, terms in json.loads(line)["members"].items():
-                seen = {key: value for key, value in terms.items() if key != "diverged" and value is not None}
-                last.setdefault(name, {}).update(seen)
+                numbers = {key: value for key, value in terms.items() if key != "diverged" and value is not None}
+                last.setdefault(name, {}).update(numbers)
     return last

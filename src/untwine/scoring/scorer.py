@@ -1,25 +1,24 @@
-"""From requests to scores: samples are drawn, encoded once for all members, and shared by all metrics of one design."""
+"""From requests to scores: on samples through the engine of `metrics.sampling`, or on what else a model yields."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from untwine import metrics
 from untwine.data import Dataset
-from untwine.data.windows import Window, whole
 from untwine.errors import UntwineError
-from untwine.metrics.designs import Design
+from untwine.metrics import Score
 from untwine.metrics.encoder import Encoder
-from untwine.metrics.local import Bound, averaged, bind, can_move, described, drawn, windows_of
-from untwine.progress import counter
-from untwine.scoring.requests import PAIRED, Request
+from untwine.metrics.sampling import PAIRED, Task, Windows, bind, has_windows, score_tasks, with_data
+from untwine.scoring.requests import Request
 from untwine.scoring.sources import Source
 
-SCORED = ("mig", "modularity", "local-mig", "local-modularity")  # by default, where there are factors
+SCORED = ("mig", "modularity", "local-mig", "local-modularity")  # defaults where there are factors
 GLOBAL = ("mig", "modularity")  # where these have no windows
-UNSCORED = ("hoyer", "delta-kl", "dto")  # where there are none
+UNSCORED = ("hoyer", "delta-kl", "dto")  # where there are no factors
+LOCAL_POINTS = 10_000  # states in each window by default
 
 
 def default_radius(dataset: Dataset) -> float:
@@ -34,105 +33,87 @@ def default_radius(dataset: Dataset) -> float:
 
 
 class Scorer:
-    """Draws the samples that requests need, those of one design for all its metrics at once."""
+    """Scores requests on a source.
+
+    Args:
+        source: The models and their data.
+        windows: How many windows a local metric is averaged over.
+        points: States in a sample; None takes the number of the metric's design, and 10,000 in each window.
+        progress: Whether to show progress bars; None shows them on a terminal.
+    """
 
     def __init__(self, source: Source, windows: int, points: int | None, progress: bool | None):
-        self.source, self.windows, self.points, self.progress = source, windows, points, progress
+        self.source = source
+        self.windows = windows
+        self.points = points
+        self.progress = progress
         self.encoder = Encoder(source.encode, source.dataset)  # one for all: radii and designs may share states
 
     def defaults(self, rho: Sequence[float]) -> tuple[str, ...]:
-        """What is asked for where nothing is named."""
+        """The metrics to score where none are named."""
         space = self.source.dataset.factors
         if space is None:
             return UNSCORED
-        if not can_move(space):
+        if not has_windows(space):
             return GLOBAL
         try:
             if not rho:  # whoever names a radius is told if there are no such windows
-                windows_of(self.encoder, default_radius(self.source.dataset), 1, self.source.seed)
+                Windows(default_radius(self.source.dataset), 1).choose(self.encoder, self.source.seed)
         except UntwineError:
             return GLOBAL
         return SCORED
 
-    def asked(self, one: Request) -> dict[str, Any]:
-        """Everything that a request's result depends on, besides the model."""
-        options = one.metric.options | (one.metric.local if one.local else {}) | one.arguments
-        dataset = self.source.dataset
-        about: dict[str, Any] = {"options": options, "dataset": dict(dataset.spec), "seed": self.source.seed}
+    def conditions(self, request: Request) -> dict[str, Any]:
+        """Everything that a request's result depends on, besides the model, as JSON."""
+        metric, dataset = request.metric, self.source.dataset
+        options = metric.options | (metric.local if request.local else {}) | request.arguments
+        conditions: dict[str, Any] = {"options": options, "dataset": dict(dataset.spec), "seed": self.source.seed}
         if content := dataset.content:  # a folder may have changed since
-            about["content"] = content
-        if one.metric.takes == PAIRED:
-            about["points"] = self._bound(one).points
+            conditions["content"] = content
+        if metric.takes == PAIRED:
+            conditions["points"] = self._task(request).points
         else:
-            about["examples"] = self.source.counts["jacobians" if "jacobians" in one.metric.takes else "examples"]
-        if one.local:
-            about |= {"radius": one.radius, "windows": self.windows}
-        if one.metric.together:
-            about["models"] = [member.id for member in self.source.ensemble.members]
-        return json.loads(json.dumps(about | self._mapped(one), default=str))
+            conditions["examples"] = self.source.counts["jacobians" if "jacobians" in metric.takes else "examples"]
+        if request.local:
+            conditions |= {"radius": request.radius, "windows": self.windows}
+        if metric.together:
+            conditions["models"] = [member.id for member in self.source.ensemble.members]
+        return json.loads(json.dumps(conditions | self._mapping(request), default=str))
 
-    def scores(self, asked: Sequence[Request]) -> Iterator[tuple[Request, metrics.Score | UntwineError]]:
-        """The requests with their scores, or with what went wrong, as soon as they are known."""
-        samples: dict[Any, list[tuple[Request, Bound]]] = {}
-        for one in asked:
-            if one.metric.takes == PAIRED:
-                bound = self._bound(one)
+    def scores(self, requests: Sequence[Request]) -> Iterator[tuple[Request, Score | UntwineError]]:
+        """The requests with their scores, or with the errors that prevented them, as soon as they are known."""
+        on_samples = [request for request in requests if request.metric.takes == PAIRED]
+        tasks = [self._task(request) for request in on_samples]
+        for number, result in score_tasks(tasks, self.encoder, self.source.seed, self.progress):
+            request = on_samples[number]
+            yield request, result if isinstance(result, UntwineError) else self._with_mapping(request, result)
+        for request in requests:
+            if request.metric.takes != PAIRED:
                 try:
-                    bound.check(self.encoder)
+                    score = with_data(self._score_of_model(request), self.source.dataset, self.source.seed)
+                    yield request, self._with_mapping(request, score)
                 except UntwineError as error:
-                    yield one, error
-                else:
-                    samples.setdefault((one.radius, bound.design, bound.points), []).append((one, bound))
-        for (radius, design, points), those in samples.items():
-            yield from self._on_samples(those, radius, design, points)
-        for one in asked:
-            if one.metric.takes != PAIRED:
-                try:
-                    yield one, self._described(one, self._of_model(one))
-                except UntwineError as error:
-                    yield one, error
+                    yield request, error
 
-    def _on_samples(
-        self, those: list[tuple[Request, Bound]], radius: float | None, design: Design, points: int
-    ) -> Iterator[tuple[Request, metrics.Score | UntwineError]]:
-        """Metrics of one design: all see the same samples, and one that fails does not stop the others."""
-        names = ", ".join(one.label for one, _ in those) + ("" if radius is None else f", radius {radius:g}")
-        rules = {"freeze_below": None, "wrap": False}
-        seed, encoder = self.source.seed, self.encoder
-        found: dict[int, list[metrics.Score]] = {i: [] for i in range(len(those))}
-        failed: dict[int, UntwineError] = {}
-        chosen: list[Window] = []
-        if not self.source.dataset.complete:
-            points = min(points, len(self.source.dataset))
-        try:
-            with counter(names, (1 if radius is None else self.windows) * points, self.progress) as count:
-                encoder.on_images = count
-                chosen = [whole(encoder.space)] if radius is None else windows_of(encoder, radius, self.windows, seed)
-                for sample in drawn(chosen, design, points, encoder, seed):
-                    for i in found.keys() - failed.keys():
-                        try:
-                            found[i].append(those[i][1](sample, seed))
-                        except UntwineError as error:
-                            failed[i] = error
-        except UntwineError as error:  # there is no such sample
-            failed = dict.fromkeys(found, error)
-        for i, (one, _) in enumerate(those):
-            if i in failed:
-                yield one, failed[i]
-            else:
-                score = found[i][0] if radius is None else averaged(found[i], chosen, radius, rules)
-                yield one, self._described(one, score)
+    def _score_of_model(self, request: Request) -> Score:
+        """The score of a metric that takes something else than codes and factors."""
+        metric = request.metric
+        known = metric.known_options(kl=self.source.kl, seed=self.source.seed)
+        return metric(*(getattr(self.source, name) for name in metric.takes), **known | request.arguments)
 
-    def _of_model(self, one: Request) -> metrics.Score:
-        told = one.metric.told(kl=self.source.kl, seed=self.source.seed)
-        return one.metric(*(getattr(self.source, name) for name in one.metric.takes), **told | one.arguments)
+    def _task(self, request: Request) -> Task:
+        windows = None
+        points = self.points
+        if request.local:
+            radius = default_radius(self.source.dataset) if request.radius is None else request.radius
+            windows = Windows(radius, self.windows)
+            points = points or LOCAL_POINTS
+        task = bind(request.metric, points, windows, **request.arguments)
+        return dataclasses.replace(task, label=request.label)
 
-    def _bound(self, one: Request) -> Bound:
-        points = self.points or (10_000 if one.local else None)
-        return bind(one.metric, points, one.local, **one.arguments)
+    def _mapping(self, request: Request) -> dict[str, bool]:
+        """The setting that tells mapped codes from others, where the metric looks at codes."""
+        return {"gaussian": True} if self.source.gaussian and "codes" in request.metric.takes else {}
 
-    def _described(self, one: Request, score: metrics.Score) -> metrics.Score:
-        return described(score, self.source.dataset, self.source.seed, **self._mapped(one))
-
-    def _mapped(self, one: Request) -> dict[str, bool]:
-        return {"gaussian": True} if self.source.gaussian and "codes" in one.metric.takes else {}
+    def _with_mapping(self, request: Request, score: Score) -> Score:
+        return dataclasses.replace(score, settings=score.settings | self._mapping(request))

@@ -173,10 +173,14 @@ class CompiledStep:
 
 
 def _traced(function: Callable[..., Any], tensors: list[Tensor]) -> torch.fx.GraphModule:
-    """The operations of a function below autograd and vmap, traced without computing them; equal ones once.
+    """The graph of a function's operations, below autograd and vmap, in which equal operations are one.
 
-    Equal operations can be told only where nothing changes in place before the end, hence `functionalize`: weights,
-    for one, are laid out in memory both for values and for tangents.
+    Tracing runs none of them. Equal operations can be found because nothing is changed in place before the end; the
+    weights, for example, are laid out once for values and tangents.
+
+    Args:
+        function: A function of tensors.
+        tensors: Its arguments.
     """
     from torch._functorch.compile_utils import fx_graph_cse
     from torch.fx.experimental.proxy_tensor import make_fx
@@ -184,9 +188,12 @@ def _traced(function: Callable[..., Any], tensors: list[Tensor]) -> torch.fx.Gra
     make = functools.partial(make_fx, tracing_mode="fake", _allow_non_fake_inputs=True)
     traced = make(function)(*tensors)
     pure = make(torch.func.functionalize(traced, remove="mutations"))(*tensors)
-    for node in pure.graph.find_nodes(op="call_function", target=torch.ops.aten.detach.default):
-        node.replace_all_uses_with(node.args[0])  # below autograd it does nothing, and hides equal operations
-        pure.graph.erase_node(node)
+    # Below autograd these return their argument, and hide that operations are equal. Which of them torch records for
+    # `Tensor.detach` depends on its version: `alias` since 2.15.
+    for identity in (torch.ops.aten.detach.default, torch.ops.aten.alias.default):
+        for node in pure.graph.find_nodes(op="call_function", target=identity):
+            node.replace_all_uses_with(node.args[0])
+            pure.graph.erase_node(node)
     return torch.fx.GraphModule(pure, fx_graph_cse(pure.graph))
 
 

@@ -17,6 +17,8 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 from torch.distributions import Distribution
 
+from untwine import data
+from untwine.data import Dataset
 from untwine.errors import UntwineError, brief
 from untwine.kernels import dispatch
 from untwine.model.info import Info
@@ -48,6 +50,14 @@ class Ensemble:
         self._standard = constants(self.info.standard, device)
         self.kernels = not obstacle(device, self._stack.batching)  # whether encoders run as kernels, where these fit
         self.history: list[dict[str, Any]] = []
+        self.path: Path | None = None  # the run's folder
+        self.dataset: Dataset | None = None  # as the run had it, if it is known
+
+    def make_dataset(self) -> Dataset:
+        """The dataset that the members were trained on."""
+        if self.dataset is None:
+            self.dataset = data.build(self.members[0].spec["dataset"])
+        return self.dataset
 
     @property
     def takes_tensors_on(self) -> torch.device:
@@ -194,7 +204,7 @@ def gather(
     ids: Sequence[str] | None = None,
     trained: Mapping[str, tuple[Member, VAE]] | None = None,
 ) -> Ensemble:
-    """The finished members of a run, without a word about the others.
+    """The finished members of a run, without a warning about the others.
 
     Args:
         record: What is known of the run.
@@ -213,6 +223,7 @@ def gather(
     info, known = record.info(), trained or {}
     pairs = [known[entry["id"]] if entry["id"] in known else _read(record, entry, info) for entry in done]
     ensemble = Ensemble([member for member, _ in pairs], [model for _, model in pairs], device)
+    ensemble.path = path
     log = path / "log.jsonl"
     if log.exists():
         ensemble.history = [json.loads(line) for line in log.read_text().splitlines() if line.endswith("}")]

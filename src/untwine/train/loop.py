@@ -122,11 +122,13 @@ def fit(
                 else:
                     warnings.warn(f"{member.name} diverged at step {step} and was stopped", stacklevel=2)
     if folder is not None:
-        return gather(folder.record(), target, [member.id for member in run.members()], trained)
-    if not trained:
+        ensemble = gather(folder.record(), target, [member.id for member in run.members()], trained)
+    elif not trained:
         raise UntwineError("every member diverged: try a smaller learning rate, or clip=1.0")
-    ensemble = Ensemble([m for m, _ in trained.values()], [model for _, model in trained.values()], target)
-    ensemble.history = history
+    else:
+        ensemble = Ensemble([m for m, _ in trained.values()], [model for _, model in trained.values()], target)
+        ensemble.history = history
+    ensemble.dataset = run.make_dataset()
     return ensemble
 
 

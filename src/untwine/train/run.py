@@ -14,8 +14,7 @@ import numpy as np
 from untwine import data
 from untwine.arguments import Count, EachPositive, PerMember, Positive, coerce
 from untwine.data import Dataset
-from untwine.data.principal import principal
-from untwine.data.standard import standard
+from untwine.data.moments import principal, standard
 from untwine.errors import UntwineError, refuse_unknown
 from untwine.methods import methods
 from untwine.methods.registry import DEFAULTS
@@ -268,7 +267,7 @@ def _settings(published: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _dataset_spec(dataset: Any) -> dict[str, Any]:
-    return dict(dataset.spec) if isinstance(dataset, Dataset) else data.complete(_named("dataset", dataset))
+    return dict(dataset.spec) if isinstance(dataset, Dataset) else data.full_spec(_named("dataset", dataset))
 
 
 def _optimiser_spec(optimiser: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from untwine.data import Dataset, FactorSpace
-from untwine.data.standard import Standard
+from untwine.data.moments import Standard
 from untwine.errors import UntwineError
 
 

@@ -16,10 +16,10 @@ from jaxtyping import UInt8
 from untwine.checks import whole
 from untwine.data.factors import FactorSpace
 from untwine.data.files import store
-from untwine.data.files.pictures import broken, gathered, resized
-from untwine.data.files.public import File, Public
+from untwine.data.files.public import File, Public, broken
+from untwine.data.files.tables import cached_table, gathered, resized
 from untwine.data.specs import dataset
-from untwine.data.states import Tabled, kept
+from untwine.data.states import TabledStates
 from untwine.progress import track
 
 SPACE = FactorSpace(("elevation", "azimuth", "object"), (4, 24, 183), ("ordered", "cyclic", "categorical"))
@@ -36,7 +36,7 @@ FILES = (
 SIDE = 128
 _FOLDER = PurePosixPath("data/cars")
 _LIST = "list.txt"
-_LARGEST = 2**26  # bytes of a member; a car with its masks takes a tenth of that
+_LARGEST = 2**26  # bytes; a car with its masks takes a tenth of that
 
 PUBLIC = Public(
     files=lambda **arguments: FILES, licence="not stated", examples=SPACE.states, shape=(3, 64, 64), factors=SPACE
@@ -44,35 +44,36 @@ PUBLIC = Public(
 
 
 @dataset(public=PUBLIC)
-def cars3d(size: int = 64) -> Tabled:
+def cars3d(size: int = 64) -> TabledStates:
     """Renderings of car models: elevation (4), azimuth (24) and object (183) are the factors.
 
-    They come as 128 x 128 colour pictures on white, and are resized to `size` with a bilinear filter, once; the
-    result is kept in the data folder. Objects are numbered as the archive lists them.
+    The published images are 128 x 128, in colour on white. They are resized with a bilinear filter on first use, and
+    the result is stored in the data folder. Objects are numbered in the order of the archive's list.
+
+    Args:
+        size: Width and height in pixels.
 
     >>> SPACE.names, SPACE.states
     (('elevation', 'azimuth', 'object'), 17568)
     """
     whole("size of cars3d", size, 1)
     shape = (3, size, size)
-    pixels = (SPACE.states, *shape)
-    table = kept(
-        f"cars3d/cars3d-{size}-1.npy", pixels, lambda: _by_state(store.fetch(FILES[0]), size), "reading Cars3D"
-    )
-    return Tabled(SPACE, shape, partial(gathered, table))
+    parts = lambda: _by_state(store.fetch(FILES[0]), size)
+    table = cached_table(f"cars3d/cars3d-{size}-1.npy", (SPACE.states, *shape), parts, "reading Cars3D")
+    return TabledStates(SPACE, shape, partial(gathered, table))
 
 
 def _by_state(archive: Path, size: int) -> Iterator[UInt8[np.ndarray, "objects 3 {size} {size}"]]:
-    """The pictures of all objects, for one elevation and azimuth after the other."""
+    """The images of all objects, for each elevation and azimuth in turn."""
     names, cars = _read(archive, size)
     for elevation, azimuth in np.ndindex(*SPACE.sizes[:2]):
         yield np.stack([cars[name][elevation, azimuth] for name in names])
 
 
 def _read(archive: Path, size: int) -> tuple[list[str], dict[str, np.ndarray]]:
-    """The names of the objects in their order, and of each all pictures; the archive is passed through once.
+    """The names of the objects in the order of the list, and the images of each, in one pass through the archive.
 
-    The list may come after what it lists, so a car is resized as it comes, and kept.
+    The list may come after the cars, so each car is resized and held in memory as it comes.
     """
     names: list[str] | None = None
     cars: dict[str, np.ndarray] = {}
@@ -95,7 +96,7 @@ def _read(archive: Path, size: int) -> tuple[list[str], dict[str, np.ndarray]]:
 
 
 def _members(archive: Path) -> Iterator[tuple[str, bytes]]:
-    """Name and content of the list and of each car: plain files only, read in memory and never unpacked."""
+    """Name and content of the list and of each car. Only plain files are read, and nothing is unpacked to disk."""
     try:
         with tarfile.open(archive, "r|gz") as stream:
             for member in stream:
@@ -113,24 +114,25 @@ def _members(archive: Path) -> Iterator[tuple[str, bytes]]:
 def _pictures(
     archive: Path, name: str, content: bytes, size: int
 ) -> UInt8[np.ndarray, "elevations azimuths 3 {size} {size}"]:
-    """All pictures of an object, by elevation and azimuth."""
+    """All images of an object, by elevation and azimuth."""
     images = _array(archive, name, content)
     elevations, azimuths, _ = SPACE.sizes
     expected = (SIDE, SIDE, 3, azimuths, elevations)
     if images.shape != expected or images.dtype != np.uint8:
-        found = f"{images.dtype} {list(images.shape)}"
-        raise broken(archive, f"'im' of {name} is {found} instead of uint8 {list(expected)}")
-    upright = images.transpose(4, 3, 2, 0, 1).reshape(-1, 3, SIDE, SIDE)
-    return resized(upright, size).reshape(elevations, azimuths, 3, size, size)
+        actual = f"{images.dtype} {list(images.shape)}"
+        raise broken(archive, f"'im' of {name} is {actual} instead of uint8 {list(expected)}")
+    by_view = images.transpose(4, 3, 2, 0, 1).reshape(-1, 3, SIDE, SIDE)
+    return resized(by_view, size).reshape(elevations, azimuths, 3, size, size)
 
 
 def _array(archive: Path, name: str, content: bytes) -> Any:
+    """The array of images in a MATLAB file."""
     from scipy.io import loadmat
     from scipy.io.matlab import MatReadError
 
     try:
-        found = loadmat(io.BytesIO(content), variable_names=["im"])
-    # What a broken file raises depends on where it is broken.
+        variables = loadmat(io.BytesIO(content), variable_names=["im"])
+    # The error that a broken file raises depends on where it is broken.
     except (
         ValueError,
         TypeError,
@@ -142,6 +144,6 @@ def _array(archive: Path, name: str, content: bytes) -> Any:
         MatReadError,
     ) as error:
         raise broken(archive, f"{name} cannot be read as a MATLAB file ({error})") from None
-    if not isinstance(found.get("im"), np.ndarray):
+    if not isinstance(variables.get("im"), np.ndarray):
         raise broken(archive, f"{name} has no array 'im'")
-    return found["im"]
+    return variables["im"]

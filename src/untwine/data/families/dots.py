@@ -13,7 +13,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from untwine.data.factors import FactorSpace
 from untwine.data.specs import dataset
-from untwine.data.states import Sampled
+from untwine.data.states import SampledStates
 from untwine.errors import UntwineError
 
 if TYPE_CHECKING:
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 _FINE = 10  # subpixels along each side of a pixel
 _WHITE = 255
-# By the number of covered subpixels. Multiplied before it is divided, so that halves (25.5, 76.5, ...) are
-# exact and go to the even neighbour.
+# The shade by the number of covered subpixels. Multiplication comes before division, so that halves (25.5, 76.5, ...)
+# are exact and round to even.
 _SHADES = np.round(_WHITE * np.arange(_FINE**2, -1, -1) / _FINE**2).astype(np.uint8)
-# Marks a pixel that two dots cover in part. No count of subpixels has this shade (they go 0, 3, 5, ...), and
-# it is darker than every partial shade and lighter than black, so that taking the minimum keeps it.
+# Marks a pixel that two dots cover in part. No count of subpixels has this shade (they go 0, 3, 5, ...), and it lies
+# between black and every partial shade, so that taking the minimum keeps it.
 _CLASH = 1
 
 
@@ -41,18 +41,18 @@ def three_dots(
     """Identical black dots anywhere on a white square; x and y of each dot are the factors x1, y1, x2, ...
 
     A dot's centre lies at `factor / (positions - 1)` of the width, x to the right and y downwards, and its
-    radius is a share of the width, so dots at the border are cut. The picture is drawn at ten times the
+    radius is a fraction of the width, so dots at the border are cut off. The image is drawn at ten times the
     size and averaged down: a subpixel is black when its centre is at most the radius away from the centre
-    of any dot. So overlapping dots merge exactly. The uint8 pixel is round(255 * share of white), half to
+    of any dot. So overlapping dots merge exactly. The uint8 pixel is round(255 * fraction of white), half to
     even. The training examples are states drawn once, independent and uniform.
 
     Args:
         size: Width and height in pixels.
-        dots: How many dots.
-        positions: How many values x and y of a dot may have.
-        radius: Of a dot, as a share of the width.
-        examples: How many training examples are drawn.
-        seed: Of the training examples.
+        dots: The number of dots.
+        positions: The number of values of x and y of a dot.
+        radius: The radius of a dot as a fraction of the width.
+        examples: The number of training examples to draw.
+        seed: The seed of the training examples.
 
     >>> data = three_dots(examples=10)
     >>> data.factors.names, data.factors.states == 64**6
@@ -67,15 +67,15 @@ def three_dots(
             f"and positions {positions} at least 2"
         )
     if not 0 < radius <= 1:
-        raise UntwineError(f"three_dots: radius is {radius}; it is a share of the width, above 0, at most 1")
+        raise UntwineError(f"three_dots: radius is {radius}; it is a fraction of the width, above 0, at most 1")
     return Dots(size, dots, positions, radius, examples, seed)
 
 
-class Dots(Sampled):
-    """Draws dots by laying precomputed patches, and counts subpixels only where two edges meet.
+class Dots(SampledStates):
+    """Draws dots by pasting precomputed patches, and counts subpixels only where two edges meet.
 
-    Everything is decided in whole numbers (lengths in units of 1 / (2 * 10 * (positions - 1)) pixel), so
-    NumPy and torch agree bit for bit on every platform.
+    All computation is in integers (lengths in units of 1 / (2 * 10 * (positions - 1)) pixel), so NumPy and
+    torch agree bit for bit on every platform.
     """
 
     def __init__(self, size: int, dots: int, positions: int, radius: float, examples: int, seed: int) -> None:
@@ -83,7 +83,7 @@ class Dots(Sampled):
         space = FactorSpace(names, (positions,) * len(names), ("ordered",) * len(names))
         super().__init__((1, size, size), examples, space, seed)
         self._size, self._dots, self._positions = size, dots, positions
-        # The decimal that the user wrote, not its binary neighbour, decides ties.
+        # Ties are decided by the decimal that the user wrote, not by its binary approximation.
         reach = Fraction(repr(radius)) * size
         self._limit = math.floor((reach * 2 * _FINE * (positions - 1)) ** 2)
         self._patch = math.ceil(2 * reach) + 1  # pixels that a dot can touch along one axis
@@ -97,19 +97,19 @@ class Dots(Sampled):
     def _squares(
         self, pixels: Int64[np.ndarray, "..."], positions: Int64[np.ndarray, "..."]
     ) -> Int64[np.ndarray, "... 10"]:
-        """Squared distances along one axis from a centre to the subpixels of a pixel."""
+        """Squared distances along one axis from the centres of dots to the subpixels of pixels."""
         fine = pixels[..., None] * _FINE + np.arange(_FINE)
         along = (2 * fine + 1) * (self._positions - 1) - 2 * _FINE * self._size * positions[..., None]
         return along**2
 
     @cached_property
     def _distances(self) -> Int64[np.ndarray, "positions size 10"]:
-        """For the pixels of the picture, from every centre."""
+        """The squared distances from every centre to the pixels of the image."""
         return self._squares(np.arange(self._size)[None, :], np.arange(self._positions)[:, None])
 
     @cached_property
     def _patches(self) -> UInt8[np.ndarray, "positions positions patch patch"]:
-        """A dot alone, for every y and x: the pixels from `_first` on, also those outside the picture."""
+        """A single dot, for every y and x: the pixels from `_first` on, including those outside the image."""
         positions, patch = self._positions, self._patch
         near = self._squares(self._first[:, None] + np.arange(patch), np.arange(positions)[:, None])
         table = np.empty((positions, positions, patch, patch), np.uint8)
@@ -123,7 +123,7 @@ class Dots(Sampled):
 
     def _observe(self, factors: Int64[np.ndarray, "n k"]) -> UInt8[np.ndarray, "n 1 size size"]:
         pictures = np.empty((len(factors), *self.shape), np.uint8)
-        chunk = max(1, 2**23 // (self._size + 2 * self._margin) ** 2)  # stays in the cache
+        chunk = max(1, 2**23 // (self._size + 2 * self._margin) ** 2)  # stays in the processor's cache
         for start in range(0, len(factors), chunk):
             self._draw_chunk(factors[start : start + chunk], pictures[start : start + chunk, 0])
         return pictures
@@ -137,7 +137,7 @@ class Dots(Sampled):
         for dot in range(self._dots):
             x, y = 2 * dot, 2 * dot + 1
             place = count, corners[:, y], corners[:, x]
-            windows[place] = _lay(windows[place], self._patches[factors[:, y], factors[:, x]])
+            windows[place] = _paste(windows[place], self._patches[factors[:, y], factors[:, x]])
         pictures[:] = canvas[:, margin:-margin, margin:-margin]
         # A one-dimensional search is several times faster than np.nonzero in three dimensions.
         flat = pictures.reshape(-1)
@@ -179,7 +179,7 @@ class Dots(Sampled):
 
         patches, first, distances, shades = self._tables_on(factors.device)
         patch = self._patch
-        # Gathering every pixel suits a GPU better than laying patches. Past its end a patch is white.
+        # Gathering every pixel suits a GPU better than pasting patches. Beyond its end a patch is white.
         pixels = torch.arange(self._size, device=factors.device)
         offset = pixels - first[factors][..., None]
         offset = torch.where((offset >= 0) & (offset < patch), offset, patch)
@@ -210,10 +210,10 @@ class Dots(Sampled):
         return self._tables[device]
 
 
-def _lay(
+def _paste(
     under: UInt8[np.ndarray, "n patch patch"], dot: UInt8[np.ndarray, "n patch patch"]
 ) -> UInt8[np.ndarray, "n patch patch"]:
-    """Two shades on one pixel: white gives way, black wins, and two partial ones clash."""
+    """A dot on top of others: white is transparent, black wins, and two partial shades are marked as a clash."""
     darker, lighter = np.minimum(under, dot), np.maximum(under, dot)
     darker[(darker > 0) & (lighter < _WHITE)] = _CLASH
     return darker

@@ -13,11 +13,11 @@ import numpy as np
 from jaxtyping import Shaped, UInt8
 
 from untwine.data.contract import Dataset, Unlabelled
-from untwine.data.files.folders import SUFFIXES, each, eight_bits, files_in, refuse_empty, square
-from untwine.data.files.labels import FactorTable, some
-from untwine.data.files.sheets import factor_table
-from untwine.data.labelled import Held, Labelled
+from untwine.data.files.factor_table import FactorTable, shortened
+from untwine.data.files.folders import SUFFIXES, eight_bits, files_in, open_each, refuse_empty, square
+from untwine.data.files.formats.sheets import factor_table
 from untwine.data.specs import absolute, dataset
+from untwine.data.states import InMemory, Labelled
 from untwine.errors import UntwineError
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ _SHAPES = "[n, height, width], [n, height, width, 1 or 3], [n, 1 or 3, height, w
 
 
 def _settle(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments with absolute paths."""
     refuse_empty("images", source=arguments["source"], factors=arguments["factors"])
     return arguments | {key: absolute(arguments[key]) for key in ("source", "factors")}
 
@@ -41,24 +42,28 @@ def images(
 ) -> Dataset:
     """Pictures from a folder (with its subfolders, in sorted order), a .npy or .npz file, or an array.
 
-    Pictures are cut to their central square and resized to `size`: averaged when they shrink, bicubic when
-    they grow. Pictures from a folder become 64 x 64 unless `size` says otherwise; arrays keep their size.
-    `channels` is 1 (grey) or 3 (colour); left out, it is 1 if every picture is grey, and 3 otherwise.
-    Transparent parts become white; of a moving picture the first frame counts. Names that begin with a dot are
-    passed over.
+    Pictures are cropped to their central square and resized: averaged when they shrink, bicubic when they grow.
+    Transparent parts become white, and an animation is represented by its first frame. Files and folders whose names
+    begin with a dot are ignored.
 
-    Arrays hold 0..255, or [0, 1] if they are floats or booleans; integers that are all 0 or 1 count as
-    black and white. In four dimensions the channels are the last axis if that has 1 or 3 entries, else the
-    second. An array [n, d] of floats is plain vectors. Of an .npz file the array "images" or "imgs" counts,
-    else the first.
+    Arrays hold 0..255, or [0, 1] if they are floats or booleans; integers that are all 0 or 1 are black and white. In
+    four dimensions the channels are the last axis if it has 1 or 3 entries, else the second. A float array [n, d] holds
+    plain vectors. Of an .npz file the array "images" or "imgs" is used, else the first.
 
-    With `factors`, a table with a row for each picture, the data can be scored and their perceived distances explained:
-    whole numbers [n, k] in an array or a .npy file, or a .csv or .tsv file whose first line names the columns. If one
-    of these is called file, filename, image or path, it says by their paths in the folder which pictures the rows are
-    about; else rows are in the order of the pictures, which must be the same by letters and by numbers. All other
+    With a table of factors, models can be scored on the data and its perceived distances explained. The table has a row
+    for each picture: whole numbers [n, k] in an array or a .npy file, or a .csv or .tsv file whose first line names the
+    columns. A column called file, filename, image or path names the picture of each row by its path in the folder.
+    Without one, the rows are in the order of the pictures, which must be the same by letters and by numbers. All other
     columns are factors: numbers are ordered, texts categorical. A column of decimals with more than 64 different values
-    is cut into 20 bins of equal width. `kinds` says what factors are that are not of this kind: angle=cyclic,
-    digit=categorical.
+    is cut into 20 bins of equal width.
+
+    Args:
+        source: The folder, the file or the array.
+        size: Width and height in pixels. By default pictures from a folder become 64 x 64, and arrays keep their size.
+        channels: 1 (grey) or 3 (colour); by default 1 if every picture is grey, and 3 otherwise.
+        factors: The table of factors: a .csv, .tsv or .npy file, or an array.
+        kinds: Kinds of factors, such as angle=cyclic or digit=categorical; by default numbers are ordered and texts
+            categorical.
 
     >>> images(np.zeros((5, 32, 32)), channels=3).shape
     (3, 32, 32)
@@ -75,21 +80,21 @@ def images(
         )
     rows = None if factors is None else factor_table(factors, kinds)
     if rows is not None:
-        rows.kinds(kinds)  # what is wrong with them is said before many pictures are read
+        rows.kinds(kinds)  # raises an error before many pictures are read
     table, rows = _table(source, size, channels, rows)
     # A spec has the hash of an array, but only the path of a file.
-    own = not isinstance(source, np.ndarray) or not isinstance(factors, np.ndarray | None)
-    return Table(table, None, own) if rows is None else Labelled(table, *rows.numbered(kinds), own)
+    mutable = not isinstance(source, np.ndarray) or not isinstance(factors, np.ndarray | None)
+    return Table(table, None, mutable) if rows is None else Labelled(table, *rows.numbered(kinds), mutable)
 
 
-class Table(Held, Unlabelled):
-    """Examples alone."""
+class Table(InMemory, Unlabelled):
+    """Examples in memory, without factors."""
 
 
 def _table(
     source: str | os.PathLike[str] | np.ndarray, size: int | None, channels: int | None, rows: FactorTable | None
 ) -> tuple[Shaped[np.ndarray, "n ..."], FactorTable | None]:
-    """The examples, and the rows of their factors in the same order."""
+    """The examples, and the table of their factors in the same order."""
     path = None if isinstance(source, np.ndarray) else Path(source).expanduser()
     if path is not None and path.is_dir():
         return _from_folder(path, size or 64, channels, rows)
@@ -118,20 +123,21 @@ def _from_folder(
 ) -> tuple[UInt8[np.ndarray, "n channels size size"], FactorTable | None]:
     files = files_in(folder, "images")
     rows = rows and rows.of([file.relative_to(folder).as_posix() for file in files])
-    opened = each(files, folder, lambda picture: eight_bits(square(picture, size)), "pictures")
+    opened = open_each(files, folder, lambda picture: eight_bits(square(picture, size)), "pictures")
     pictures, unreadable = opened.pictures, opened.left_out
     if not pictures:
-        raise UntwineError(f"images: none of the {len(files)} files in {folder} is readable: {some(unreadable)}")
+        raise UntwineError(f"images: none of the {len(files)} files in {folder} is readable: {shortened(unreadable)}")
     if unreadable and rows is not None and rows.files is None:
         raise UntwineError(
-            f"images: {len(unreadable)} of the {len(files)} files could not be read: {some(unreadable)}. {rows.where} "
+            f"images: {len(unreadable)} of the {len(files)} files could not be read: "
+            f"{shortened(unreadable)}. {rows.where} "
             "does not say by file names which rows are theirs: remove these files and their rows"
         )
     if unreadable:
         left_out = f"images: left out {len(unreadable)} of {len(files)} files that could not be read"
-        warnings.warn(f"{left_out}: {some(unreadable)}", stacklevel=5)
+        warnings.warn(f"{left_out}: {shortened(unreadable)}", stacklevel=5)
     channels = channels or (1 if all(picture.mode == "L" for picture in pictures) else 3)
-    return _stack(pictures, channels), rows and rows.take(opened.places)
+    return _stack(pictures, channels), rows and rows.take(opened.indices)
 
 
 def _stack(pictures: Iterable[Image], channels: int) -> UInt8[np.ndarray, "n channels height width"]:
@@ -144,7 +150,7 @@ def _stack(pictures: Iterable[Image], channels: int) -> UInt8[np.ndarray, "n cha
 
 
 def _load(path: Path) -> np.ndarray:
-    """The array in a .npy or .npz file. Nothing that is pickled is ever loaded."""
+    """The array in a .npy or .npz file. Pickled objects are never loaded."""
     try:
         loaded = np.load(path, allow_pickle=False)
         if isinstance(loaded, np.ndarray):
@@ -176,9 +182,9 @@ def _from_array(array: np.ndarray, size: int | None, channels: int | None, where
         return pixels
     from PIL import Image
 
-    last = pixels.transpose(0, 2, 3, 1)
-    grey = pixels.shape[1] == 1
-    pictures = (Image.fromarray(np.ascontiguousarray(one[..., 0] if grey else one)) for one in last)
+    channels_last = pixels.transpose(0, 2, 3, 1)
+    arrays = channels_last[..., 0] if pixels.shape[1] == 1 else channels_last
+    pictures = (Image.fromarray(np.ascontiguousarray(array)) for array in arrays)
     return _stack((square(picture, size) for picture in pictures), channels)
 
 
@@ -207,7 +213,7 @@ def _pixels(array: np.ndarray, where: str) -> np.ndarray:
     """The values as uint8, contiguous."""
     low, high = array.min(), array.max()
     if array.dtype.kind == "f":
-        # A little room for what rounding does to [0, 1].
+        # The tolerance is for values of [0, 1] that were rounded.
         if low < -1e-4 or high > 1 + 1e-4:
             raise UntwineError(
                 f"images: {where} holds floats from {low:g} to {high:g}; they must be in [0, 1], or uint8 from 0 to 255"
@@ -215,5 +221,5 @@ def _pixels(array: np.ndarray, where: str) -> np.ndarray:
         return np.ascontiguousarray((array.astype(np.float64).clip(0, 1) * 255).round().astype(np.uint8))
     if low < 0 or high > 255:
         raise UntwineError(f"images: {where} holds integers from {low} to {high}; they must be from 0 to 255")
-    # Binary pictures (as dSprites stores them) would otherwise be all but black.
+    # Binary images (as dSprites stores them) would otherwise be almost black.
     return np.ascontiguousarray(array.astype(np.uint8) * np.uint8(255 if high <= 1 else 1))

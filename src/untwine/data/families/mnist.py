@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import gzip
 import hashlib
-import math
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +13,12 @@ from jaxtyping import UInt8
 
 from untwine.data.factors import FactorSpace
 from untwine.data.files import store
-from untwine.data.files.pictures import broken, resized
-from untwine.data.files.public import File, Public
-from untwine.data.labelled import Labelled
+from untwine.data.files.formats import idx
+from untwine.data.files.places import find
+from untwine.data.files.public import File, Public, broken
+from untwine.data.files.tables import resized
 from untwine.data.specs import dataset
+from untwine.data.states import Labelled
 from untwine.errors import UntwineError, unknown
 
 SIDE = 28
@@ -28,7 +27,7 @@ SPACES = {
     "mnist": FactorSpace(("digit",), (10,), ("categorical",)),
     "fashion_mnist": FactorSpace(("class",), (10,), ("categorical",)),
 }
-# Where Debian's packages put them.
+# The folders of Debian's packages.
 DEBIAN = {"mnist": "/usr/share/datasets/mnist", "fashion_mnist": "/usr/share/datasets/fashion-mnist"}
 HINTS = {"mnist": "", "fashion_mnist": "Debian and Ubuntu have it as the package dataset-fashion-mnist."}
 
@@ -68,7 +67,7 @@ FILES = {
         ),
     ),
 }
-# The sha256 of what is inside each file, which does not depend on who compressed it.
+# The sha256 of each file after decompression, which does not depend on who compressed it.
 CONTENT = {
     "mnist/train-images-idx3-ubyte.gz": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
     "mnist/train-labels-idx1-ubyte.gz": "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
@@ -81,22 +80,22 @@ CONTENT = {
 }
 
 
-def _needed(name: str, split: str = "train", **others: Any) -> tuple[File, ...]:
-    """Images and labels of each split that is asked for."""
+def _needed(name: str, split: str = "train", **arguments: Any) -> tuple[File, ...]:
+    """The files with images and labels of a split, or of both."""
     if split not in (*SPLITS, "both"):
         raise unknown(f"split of {name}:", split, (*SPLITS, "both"))
     splits = SPLITS if split == "both" else (split,)
-    return tuple(_as_it_lies(name, file) for split in splits for file in FILES[name][split])
+    return tuple(_as_installed(name, file) for split in splits for file in FILES[name][split])
 
 
-def _as_it_lies(name: str, file: File) -> File:
-    """A file that is only where Debian puts it is described without a checksum: Debian compresses it anew.
+def _as_installed(name: str, file: File) -> File:
+    """The file, or Debian's copy of it if there is no other.
 
-    Its content is compared instead, with `CONTENT`.
+    Debian compresses it anew, so that copy has no published checksum; its content is compared with `CONTENT` instead.
     """
-    if store.find(file) is None and (Path(DEBIAN[name]) / file.name).is_file():
-        fits = functools.partial(_is_published, file.path)
-        return dataclasses.replace(file, checksum=None, size=None, elsewhere=(DEBIAN[name],), fits=fits)
+    if find(file) is None and (Path(DEBIAN[name]) / file.name).is_file():
+        validate = functools.partial(_check_content, file.path)
+        return dataclasses.replace(file, checksum=None, size=None, elsewhere=(DEBIAN[name],), validate=validate)
     return file
 
 
@@ -109,8 +108,7 @@ def _public(name: str, licence: str) -> Public:
 def mnist(split: str = "train", size: int = SIDE) -> Labelled:
     """Handwritten digits, white on black (LeCun, Cortes and Burges).
 
-    The one factor is the digit. It does not say all that there is to see: `observe` shows the first example of a
-    digit.
+    The only factor is the digit, and many images share it: `observe` shows the first example of a digit.
 
     Args:
         split: "train" (60,000 images), "test" (10,000), or "both", one after the other.
@@ -123,7 +121,7 @@ def mnist(split: str = "train", size: int = SIDE) -> Labelled:
 def fashion_mnist(split: str = "train", size: int = SIDE) -> Labelled:
     """Photographs of clothes, grey on black (Xiao, Rasul and Vollgraf 2017).
 
-    The one factor is the class: T-shirt or top, trousers, pullover, dress, coat, sandal, shirt, sneaker, bag, ankle
+    The only factor is the class: T-shirt or top, trousers, pullover, dress, coat, sandal, shirt, sneaker, bag, ankle
     boot. `observe` shows the first example of a class. Mathieu et al. 2019 use a size of 32.
 
     Args:
@@ -138,61 +136,30 @@ def _read(name: str, split: str, size: int) -> Labelled:
         raise UntwineError(f"{name}: size is {size}; it must be at least 1")
     files = _needed(name, split)
     paths = [store.fetch(file, HINTS[name]) for file in files]
-    read = [_array(path) for path in paths]
-    images, labels = read[0::2], read[1::2]
-    for number, (pictures, classes) in enumerate(zip(images, labels, strict=True)):
-        _check(pictures, classes, SPACES[name].sizes[0], *paths[2 * number : 2 * number + 2])
-    table = np.concatenate(images)[:, None]
-    return Labelled(resized(table, size), np.concatenate(labels).astype(np.int64)[:, None], space=SPACES[name])
+    parts = [_split(*pair, SPACES[name].sizes[0]) for pair in zip(paths[0::2], paths[1::2], strict=True)]
+    images = np.concatenate([images for images, _ in parts])[:, None]
+    labels = np.concatenate([labels for _, labels in parts]).astype(np.int64)[:, None]
+    return Labelled(resized(images, size), labels, space=SPACES[name])
 
 
-def _check(
-    images: UInt8[np.ndarray, "..."], labels: UInt8[np.ndarray, "..."], classes: int, place: Path, labels_place: Path
-) -> None:
+def _split(
+    images_path: Path, labels_path: Path, classes: int
+) -> tuple[UInt8[np.ndarray, "n h w"], UInt8[np.ndarray, " n"]]:
+    """The images and labels of a split, after a check that they belong together."""
+    images, labels = idx.read(images_path), idx.read(labels_path)
     if images.ndim != 3 or images.shape[1:] != (SIDE, SIDE) or not len(images):
-        raise broken(place, f"it holds {list(images.shape)} where images [n, {SIDE}, {SIDE}] should be")
+        raise broken(images_path, f"it holds {list(images.shape)} where images [n, {SIDE}, {SIDE}] should be")
     if labels.shape != images.shape[:1]:
-        raise broken(labels_place, f"it holds labels {list(labels.shape)}, but {place.name} holds {len(images)} images")
+        raise broken(
+            labels_path, f"it holds labels {list(labels.shape)}, but {images_path.name} holds {len(images)} images"
+        )
     if labels.max() >= classes:
-        raise broken(labels_place, f"it has an image of class {labels.max()}, and they are 0 to {classes - 1}")
+        raise broken(labels_path, f"it has an image of class {labels.max()}, and they are 0 to {classes - 1}")
+    return images, labels
 
 
-def _array(path: Path) -> UInt8[np.ndarray, "..."]:
-    return parsed(_content(path), path)
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return gzip.decompress(path.read_bytes())
-    except (OSError, EOFError, zlib.error) as error:
-        raise broken(path, f"it cannot be unpacked ({error})") from None
-
-
-def _is_published(name: str, path: Path) -> None:
-    digest = hashlib.sha256(_content(path)).hexdigest()
+def _check_content(name: str, path: Path) -> None:
+    """Refuse a file whose decompressed content is not the published one."""
+    digest = hashlib.sha256(idx.decompress(path)).hexdigest()
     if digest != CONTENT[name]:
         raise broken(path, f"unpacked, it has the sha256 {digest}, not {CONTENT[name]}")
-
-
-def parsed(content: bytes, where: Path) -> UInt8[np.ndarray, "..."]:
-    """The array of an idx file: two zeros, the type, how many dimensions, the length of each, and the bytes.
-
-    >>> parsed(bytes([0, 0, 8, 1, 0, 0, 0, 2, 7, 9]), Path("labels")).tolist()
-    [7, 9]
-    """
-    if len(content) < 4 or content[:2] != b"\0\0":
-        raise broken(where, f"it is no idx file and begins with {content[:4].hex(' ') or 'nothing'}, not 00 00 08")
-    kind, dimensions = content[2], content[3]
-    if kind != 8:
-        raise broken(where, f"it holds numbers of type {kind:#04x}, and must hold unsigned bytes (0x08)")
-    start = 4 + 4 * dimensions
-    if not 1 <= dimensions <= 3:
-        raise broken(where, f"it has {dimensions} dimensions, where images have 3 and labels 1")
-    if len(content) < start:
-        raise broken(where, f"it ends before the lengths of its {dimensions} dimensions")
-    shape = tuple(int(length) for length in np.frombuffer(content[4:start], ">u4"))
-    if len(content) - start != math.prod(shape):
-        raise broken(
-            where, f"it has {len(content) - start:,} bytes of data, and {list(shape)} takes {math.prod(shape):,}"
-        )
-    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)

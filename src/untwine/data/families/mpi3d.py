@@ -1,4 +1,4 @@
-"""MPI3D: a robot's arm that holds an object, drawn or photographed (Gondal et al. 2019), and four arms at once."""
+"""MPI3D: a robot arm that holds an object, rendered or photographed (Gondal et al. 2019), and four arms at once."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from jaxtyping import Int64, UInt8
 from untwine.checks import whole
 from untwine.data.factors import FactorSpace
 from untwine.data.families.tiled import Fixed, Tiled, tiled_space
-from untwine.data.files import npz, store
-from untwine.data.files.pictures import gathered
+from untwine.data.files import store
+from untwine.data.files.formats import npz
+from untwine.data.files.places import places
 from untwine.data.files.public import File, Public
+from untwine.data.files.tables import cached_table, gathered
 from untwine.data.specs import dataset
-from untwine.data.states import Tabled, kept
+from untwine.data.states import TabledStates
 from untwine.errors import unknown
 
 SPACE = FactorSpace(
@@ -20,9 +22,9 @@ SPACE = FactorSpace(
     (6, 6, 2, 3, 3, 40, 40),
     ("categorical", "categorical", "ordered", "ordered", "categorical", "ordered", "ordered"),
 )
-# White, green, red, blue, brown, olive; cone, cube, cylinder, hexagonal, pyramid, sphere; small, large; camera at the
-# top, in the centre, at the bottom; background purple, sea green, salmon.
-HELD = {"colour": 3, "shape": 1, "size": 1, "camera": 0, "background": 2}  # in MPI3D-Multi (rhodes2021)
+# Colours: white, green, red, blue, brown, olive. Shapes: cone, cube, cylinder, hexagonal, pyramid, sphere.
+# Sizes: small, large. Cameras: top, centre, bottom. Backgrounds: purple, sea green, salmon.
+HELD = {"colour": 3, "shape": 1, "size": 1, "camera": 0, "background": 2}  # fixed in MPI3D-Multi (rhodes2021)
 SIDE = 64
 _MD5 = {
     "toy": "55889cb7c7dfc655d6e0277beee88868",
@@ -40,7 +42,7 @@ FILES = {
     )
     for variant, md5 in _MD5.items()
 }
-_AT_ONCE = 2**24  # bytes that are unpacked at a time
+_CHUNK = 2**24  # bytes that are unpacked at a time
 
 
 def _file(variant: str = "real", **arguments: object) -> tuple[File, ...]:
@@ -68,11 +70,13 @@ MULTI = Public(
 
 
 @dataset(public=PUBLIC)
-def mpi3d(variant: str = "real") -> Tabled:
-    """A robot's arm in every position: colour, shape and size of what it holds, camera, background, and two angles.
+def mpi3d(variant: str = "real") -> TabledStates:
+    """A robot arm in every position: colour, shape and size of its object, camera, background, and two angles.
 
-    `variant` is `toy` (simple renderings), `realistic` (careful ones) or `real` (photographs). Each has 1,036,800
-    colour pictures, 64 x 64: 12.7 GB, of which only those that are asked for are read.
+    Each variant has 1,036,800 colour images, 64 x 64. They take 12.7 GB, of which only the images of a batch are read.
+
+    Args:
+        variant: "toy" (simple renderings), "realistic" (detailed renderings) or "real" (photographs).
 
     >>> SPACE.names, SPACE.states
     (('colour', 'shape', 'size', 'camera', 'background', 'horizontal', 'vertical'), 1036800)
@@ -86,20 +90,20 @@ def mpi3d(variant: str = "real") -> Tabled:
     def rows(numbers: Int64[np.ndarray, " n"]) -> UInt8[np.ndarray, "n 3 h w"]:
         return np.ascontiguousarray(gathered(table, numbers).transpose(0, 3, 1, 2))
 
-    return Tabled(SPACE, (3, SIDE, SIDE), rows)
+    return TabledStates(SPACE, (3, SIDE, SIDE), rows)
 
 
 @dataset(public=MULTI)
 def mpi3d_multi(variant: str = "real", examples: int = 500_000, seed: int = 0) -> Tiled:
-    """MPI3D-Multi (Rhodes & Lee 2021, appendix): four arms side by side, each moving on its own: eight factors.
+    """MPI3D-Multi (Rhodes & Lee 2021, appendix): four arms side by side that move independently: eight factors.
 
-    Every tile is a picture of `mpi3d` with every other pixel kept. All hold a large blue cube, seen from the top
-    before a salmon background; horizontal1, vertical1, horizontal2, ... are the positions of the arms, row by row.
+    Every tile is an image of `mpi3d` with every other pixel dropped. All arms hold a large blue cube, seen from the top
+    in front of a salmon background; horizontal1, vertical1, horizontal2, ... are the angles of the arms, row by row.
 
     Args:
-        variant: That of `mpi3d`: toy, realistic or real.
-        examples: How many training examples are drawn.
-        seed: Of the training examples.
+        variant: "toy", "realistic" or "real", as for `mpi3d`.
+        examples: The number of training examples to draw.
+        seed: The seed of the training examples.
 
     >>> MULTI.factors.names[:3], MULTI.factors.states == 40**8
     (('horizontal1', 'vertical1', 'horizontal2'), True)
@@ -116,11 +120,11 @@ def _shape() -> tuple[int, ...]:
 
 
 def _table(file: File, variant: str) -> UInt8[np.ndarray, "states h w 3"]:
-    """All pictures, mapped into memory: where they lie in the archive if they are not packed, else from a copy."""
+    """All images, mapped into memory: directly from the archive if it is not compressed, else from an unpacked copy."""
     unpacked = f"mpi3d/{variant}-1.npy"
-    if not any((place / unpacked).is_file() for place in store.places()):
-        inside = npz.in_place(store.fetch(file), "images", _shape())
-        if inside is not None:
-            return inside
-    parts = lambda: npz.pixels(store.fetch(file), "images", _shape(), _AT_ONCE)
-    return kept(unpacked, _shape(), parts, f"unpacking {file.name}")
+    if not any((place / unpacked).is_file() for place in places()):
+        table = npz.in_place(store.fetch(file), "images", _shape())
+        if table is not None:
+            return table
+    parts = lambda: npz.pixels(store.fetch(file), "images", _shape(), _CHUNK)
+    return cached_table(unpacked, _shape(), parts, f"unpacking {file.name}")

@@ -1,4 +1,4 @@
-"""Natural patches: crops of whitened photographs, on which Rhodes & Lee 2021 train (their appendix C)."""
+"""Natural patches: crops of whitened photographs, as in appendix C of Rhodes & Lee 2021."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from untwine.data.contract import Unlabelled
 from untwine.data.files import store
-from untwine.data.files.folders import each, files_in, refuse_empty, square
-from untwine.data.files.labels import some
-from untwine.data.files.pictures import broken
-from untwine.data.files.public import File, Public
+from untwine.data.files.factor_table import shortened
+from untwine.data.files.folders import files_in, open_each, refuse_empty, square
+from untwine.data.files.places import find
+from untwine.data.files.public import File, Public, broken
 from untwine.data.specs import absolute, dataset, fingerprint
 from untwine.errors import UntwineError, unknown
 from untwine.streams import np_uniform
@@ -26,31 +26,34 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 _SITE = "www.rctn.org/bruno/sparsenet/IMAGES.mat"
-# Nobody published a checksum; that it can be read, and holds what it should, must do.
-FILE = File("natural_patches/IMAGES.mat", (f"http://{_SITE}", f"https://{_SITE}"), fits=lambda path: _published(path))
+# Nobody published a checksum, so the content itself is checked.
+FILE = File(
+    "natural_patches/IMAGES.mat", (f"http://{_SITE}", f"https://{_SITE}"), validate=lambda path: _published(path)
+)
 SHAPE = (512, 512, 10)
 EXAMPLES = {"train": 10_000, "test": 1_000}  # crops of each picture
 NAMED = ("auto", "olshausen", "scikit-learn")
-LEAST, MOST = 64, 512  # pixels along the side of a photograph
+LEAST = 64  # pixels along the side of a photograph
+MOST = 512
 _HINT = "source='scikit-learn' or a folder of photographs does without it."
 CUTOFF = 0.4  # cycles per pixel
 
 
-def _files(source: str | os.PathLike[str] = "auto", **others: Any) -> tuple[File, ...]:
+def _files(source: str | os.PathLike[str] = "auto", **arguments: Any) -> tuple[File, ...]:
     return (FILE,) if source in ("auto", "olshausen") else ()
 
 
 def _settle(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Which pictures "auto" stands for, a path that means the same everywhere, and how many crops."""
+    """The arguments with the source that "auto" stands for, an absolute path, and the number of crops."""
     source, examples = arguments["source"], arguments["examples"]
     refuse_empty("natural_patches", source=source)
     if source == "auto":
-        source = "scikit-learn" if store.find(FILE) is None else "olshausen"
+        source = "scikit-learn" if find(FILE) is None else "olshausen"
         if source == "scikit-learn":
             warnings.warn(
                 f"natural_patches: {FILE.name} of Olshausen & Field is not here, so the two photographs that come with "
                 "scikit-learn are used. `untwine data get natural-patches` fetches it; "
-                "source='scikit-learn' says that these two are meant",
+                "source='scikit-learn' chooses these two without a warning",
                 stacklevel=4,
             )
     elif source not in NAMED:
@@ -79,22 +82,22 @@ def natural_patches(
 ) -> Patches:
     """Square crops from whitened photographs of nature.
 
-    "olshausen" are the ten pictures of Olshausen & Field 1996, which they whitened. Other photographs are turned
-    grey, cut to their central square, averaged down to 512 pixels if they are larger, and whitened in the same way.
+    "olshausen" are the ten pictures of Olshausen & Field 1996, which they whitened. Other photographs are converted to
+    grey, cropped to their central square, averaged down to 512 pixels if they are larger, and whitened in the same way.
     The smallest value in any picture becomes 0 and the largest 255. Such pictures have long tails, so a step is 0.06
     to 0.08 of their standard deviation: rounding adds a noise of 0.0005 of the variance or less, though a patch of
     clear sky is left with a few shades.
 
-    Each crop lies anywhere in its picture, with the same probability. As in the reference, those of "train" and
-    "test" come from the same pictures and may overlap.
+    The position of each crop is uniform over its picture. As in the reference, the crops of "train" and "test" come
+    from the same pictures and may overlap.
 
     Args:
         source: "olshausen", "scikit-learn" (the two photographs that come with it), or a folder of photographs.
             "auto" is the first if its file is in the data folder, and the second otherwise, with a warning.
         split: "train" or "test".
         size: Width and height of a crop in pixels.
-        examples: How many crops of each picture; by default 10,000, and 1,000 for "test".
-        seed: Of the crops.
+        examples: The number of crops of each picture; by default 10,000, and 1,000 for "test".
+        seed: The seed of the crops.
 
     >>> data = natural_patches(source="scikit-learn", examples=50)
     >>> data.shape, len(data), data.factors
@@ -111,12 +114,12 @@ def natural_patches(
     sides = [min(picture.shape) for picture in pictures]
     if size > min(sides):
         raise UntwineError(f"natural_patches: size is {size}; the smallest picture has {min(sides)} pixels")
-    own = source not in NAMED  # a folder of somebody's, which may change while the spec does not
-    return Patches(_bytes(pictures), split, size, examples, seed, own)
+    mutable = source not in NAMED  # a user's folder may change while the spec does not
+    return Patches(_bytes(pictures), split, size, examples, seed, mutable)
 
 
 class Patches(Unlabelled):
-    """Crops that are cut when they are asked for: as many of the first picture, then of the second, and so on."""
+    """Crops that are cut when a batch needs them: first those of the first picture, then those of the second, ..."""
 
     def __init__(
         self,
@@ -125,13 +128,13 @@ class Patches(Unlabelled):
         size: int,
         examples: int,
         seed: int,
-        own: bool = False,
+        mutable: bool = False,
     ) -> None:
         super().__init__((1, size, size), examples * len(pictures), None)
-        self._content = " ".join(map(fingerprint, pictures)) if own else None
+        self._content = " ".join(map(fingerprint, pictures)) if mutable else None
         self._crops = examples
         self._windows = [sliding_window_view(picture, (size, size)) for picture in pictures]
-        # The first crops of many are those of few.
+        # The first crops of a larger set are those of a smaller one.
         self._corners = [
             (np_uniform(seed, f"natural patches {split}", (examples, 2), number) * windows.shape[:2]).astype(np.int64)
             for number, windows in enumerate(self._windows)
@@ -145,9 +148,9 @@ class Patches(Unlabelled):
         pictures, crops = np.divmod(indices, self._crops)
         patches = np.empty((len(indices), *self.shape), np.uint8)
         for number in np.unique(pictures):
-            here = pictures == number
-            top, left = self._corners[number][crops[here]].T
-            patches[here, 0] = self._windows[number][top, left]
+            rows = pictures == number
+            top, left = self._corners[number][crops[rows]].T
+            patches[rows, 0] = self._windows[number][top, left]
         return patches
 
 
@@ -158,7 +161,7 @@ def whitened(picture: Float64[np.ndarray, "side side"]) -> Float64[np.ndarray, "
     """A photograph of mean 0 and variance 1, multiplied by f exp(-(f / f0)^4) in the frequency domain.
 
     f counts cycles per picture in any direction, and f0 is 0.4 of the side in pixels (Olshausen & Field 1997). As
-    amplitudes in nature fall like 1 / f, those that are left are equal, up to where noise would take over.
+    amplitudes in nature fall like 1 / f, this makes them equal, up to the frequencies where noise would dominate.
 
     >>> rows = np.linspace(0, 2 * np.pi, 64, endpoint=False)
     >>> wave = np.sin(2 * rows)[:, None] + 0 * rows
@@ -173,28 +176,29 @@ def whitened(picture: Float64[np.ndarray, "side side"]) -> Float64[np.ndarray, "
 
 
 def _bytes(pictures: Sequence[Float64[np.ndarray, "_ _"]]) -> list[UInt8[np.ndarray, "_ _"]]:
-    """The range of all pictures together, as 0 to 255."""
+    """The pictures as uint8: their common range becomes 0 to 255."""
     low, high = min(picture.min() for picture in pictures), max(picture.max() for picture in pictures)
     return [np.rint((picture - low) / (high - low) * 255).astype(np.uint8) for picture in pictures]
 
 
 def _published(path: Path) -> list[Float64[np.ndarray, "_ _"]]:
-    """The pictures in the file of Olshausen & Field, whitened already."""
+    """The pictures in the file of Olshausen & Field, which are already whitened."""
     import scipy.io
 
     try:
         pictures = scipy.io.loadmat(path, variable_names=["IMAGES"], appendmat=False).get("IMAGES")
-    except Exception as error:  # what it raises on a broken file depends on where it is broken
+    except Exception as error:  # the error depends on where the file is broken
         raise broken(path, f"it cannot be read as a file of MATLAB ({error})") from None
     if not isinstance(pictures, np.ndarray) or pictures.dtype.kind != "f" or pictures.shape != SHAPE:
-        found = f"{pictures.dtype} {list(pictures.shape)}" if isinstance(pictures, np.ndarray) else "nothing"
-        raise broken(path, f"under IMAGES it has {found} instead of floats {list(SHAPE)}")
+        actual = f"{pictures.dtype} {list(pictures.shape)}" if isinstance(pictures, np.ndarray) else "nothing"
+        raise broken(path, f"under IMAGES it has {actual} instead of floats {list(SHAPE)}")
     if not np.isfinite(pictures).all() or pictures.min() == pictures.max():
         raise broken(path, "its pictures hold NaN or infinite values, or nothing but one value")
     return list(np.moveaxis(pictures, 2, 0).astype(np.float64))
 
 
 def _bundled() -> list[Float64[np.ndarray, "_ _"]]:
+    """The photographs that come with scikit-learn, whitened."""
     from PIL import Image
     from sklearn.datasets import load_sample_images
 
@@ -202,23 +206,23 @@ def _bundled() -> list[Float64[np.ndarray, "_ _"]]:
 
 
 def _from_folder(folder: Path) -> list[Float64[np.ndarray, "_ _"]]:
-    """The photographs in a folder and its subfolders, in sorted order. Those that cannot serve are left out."""
+    """The photographs in a folder and its subfolders, sorted and whitened. Unusable ones are left out."""
     if not folder.is_dir():
-        named = ", ".join(repr(name) for name in NAMED)
-        raise UntwineError(f"natural_patches: there is no folder {folder}; source is {named}, or a folder")
+        names = ", ".join(repr(name) for name in NAMED)
+        raise UntwineError(f"natural_patches: there is no folder {folder}; source is {names}, or a folder")
     files = files_in(folder, "natural_patches")
-    opened = each(files, folder, lambda picture: whitened(_square_of(picture)), "whitening photographs")
+    opened = open_each(files, folder, lambda picture: whitened(_square_of(picture)), "whitening photographs")
     pictures, left_out = opened.pictures, opened.left_out
     if not pictures:
-        raise UntwineError(f"natural_patches: none of the photographs in {folder} serves: {some(left_out)}")
+        raise UntwineError(f"natural_patches: none of the photographs in {folder} can be used: {shortened(left_out)}")
     if left_out:
-        said = f"natural_patches: left out {len(left_out)} of {len(files)} files: {some(left_out)}"
-        warnings.warn(said, stacklevel=4)
+        message = f"natural_patches: left out {len(left_out)} of {len(files)} files: {shortened(left_out)}"
+        warnings.warn(message, stacklevel=4)
     return pictures
 
 
 def _square_of(picture: Image) -> Float64[np.ndarray, "side side"]:
-    """The central square of a photograph in grey, with all its bits: whitening would amplify what rounding does."""
+    """The central square of a photograph in grey, without rounding, which whitening would amplify."""
     side = min(picture.size)
     if side < LEAST:
         raise UntwineError(f"{side} pixels high or wide; at least {LEAST} are needed")

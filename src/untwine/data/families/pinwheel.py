@@ -1,4 +1,4 @@
-"""The pinwheel of Johnson et al. 2016, for which Mathieu et al. 2019 (section 6.2) learn a clustered latent space."""
+"""The pinwheel of Johnson et al. 2016, on which Mathieu et al. 2019 (section 6.2) learn a clustered latent space."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ def pinwheel(
     levels: int = 10,
     seed: int = 0,
 ) -> Pinwheel:
-    """Points in the plane, in as many bent arms as there are clusters to find.
+    """Points in the plane in bent arms, each of which is a cluster.
 
     A point is drawn as (radial, tangential), normal about (1, 0), and turned clockwise by the angle of its
     arm, 2 pi arm / arms, plus rate * exp(radial): the further out, the further round. The formula is that
     of the published generator, and there is no scale on top of it. The defaults are those of Mathieu et
     al. 2019, section 6.2. The examples are in the order of the arms.
 
-    The truth is the arm and two continuous coordinates (`coordinates_of`). As for the synthetic squares,
-    the factors are a grid that stands for it: `arm`, and `radial` and `tangential` in `levels` equally
-    likely parts. A state looks like the medians of its parts, and an example counts as the state in whose
-    parts it lies. The number of a point would be no factor: the seventh points of two arms share nothing.
+    The true factors are the arm and two continuous coordinates (`coordinates_of`). As for the synthetic
+    squares, `factors` is a grid: `arm`, and `radial` and `tangential` in `levels` equally likely intervals. A
+    state is observed at the medians of its intervals, and an example has the state in whose intervals it lies.
+    The number of a point is not a factor: the seventh points of two arms have nothing in common.
 
     Args:
-        arms: How many arms.
-        points: How many points each arm has.
+        arms: The number of arms.
+        points: The number of points in each arm.
         radial_std: Standard deviation along an arm.
         tangential_std: Standard deviation across it.
         rate: Radians to turn for each unit of exp(radial).
-        levels: How many values the factors radial and tangential have.
-        seed: Of the points.
+        levels: The number of values of the factors radial and tangential.
+        seed: The seed of the points.
 
     >>> data = pinwheel()
     >>> data.shape, len(data), data.factors.names, data.factors.sizes
@@ -65,7 +65,7 @@ def pinwheel(
 
 
 class Pinwheel(Dataset):
-    """Every coordinate is a normal quantile of a uniform number, so its level is where that number lies."""
+    """The points. Every coordinate is the normal quantile of a uniform number, and that number gives its level."""
 
     def __init__(
         self, arms: int, points: int, radial_std: float, tangential_std: float, rate: float, levels: int, seed: int
@@ -76,17 +76,17 @@ class Pinwheel(Dataset):
         super().__init__((2,), arms * points, space)
         self._arms, self._rate, self._levels = arms, rate, levels
         self._stds = np.array([radial_std, tangential_std])
-        # The arm is the stream's step, so that more points leave those that there were.
+        # The arm is the step of the stream, so that more points leave the first ones as they are.
         self._uniforms = np.concatenate([np_uniform(seed, "pinwheel", (points, 2), step=arm) for arm in range(arms)])
         self._arm = np.repeat(np.arange(arms), points)
 
     def coordinates_of(self, indices: ArrayLike) -> Float64[np.ndarray, "n 2"]:
-        """The true (radial, tangential) of these points, before they were turned.
+        """The true (radial, tangential) of these points, before they are rotated.
 
         >>> pinwheel().coordinates_of([0, 1, 2]).shape
         (3, 2)
         """
-        return self._coordinates(self._uniforms[self._check(indices)])
+        return self._coordinates(self._uniforms[self._check_indices(indices)])
 
     def _coordinates(self, uniforms: Float64[np.ndarray, "n 2"]) -> Float64[np.ndarray, "n 2"]:
         from scipy.special import ndtri  # takes a tenth of a second to import
@@ -99,8 +99,8 @@ class Pinwheel(Dataset):
         radial, tangential = coordinates.T
         angle = 2 * np.pi * arm / self._arms + self._rate * np.exp(radial)
         cosine, sine = np.cos(angle), np.sin(angle)
-        turned = radial * cosine + tangential * sine, tangential * cosine - radial * sine
-        return np.stack(turned, axis=1).astype(np.float32)
+        rotated = radial * cosine + tangential * sine, tangential * cosine - radial * sine
+        return np.stack(rotated, axis=1).astype(np.float32)
 
     @cached_property
     def _points(self) -> Float32[np.ndarray, "n 2"]:
@@ -110,8 +110,8 @@ class Pinwheel(Dataset):
         return self._points[indices]
 
     def _factors_of(self, indices: Int64[np.ndarray, " n"]) -> Int64[np.ndarray, "n 3"]:
-        parts = (self._uniforms[indices] * self._levels).astype(np.int64)
-        return np.concatenate([self._arm[indices, None], parts], axis=1)
+        levels = (self._uniforms[indices] * self._levels).astype(np.int64)
+        return np.concatenate([self._arm[indices, None], levels], axis=1)
 
     def _observe(self, factors: Int64[np.ndarray, "n 3"]) -> Float32[np.ndarray, "n 2"]:
         return self._place(factors[:, 0], self._coordinates((factors[:, 1:] + 0.5) / self._levels))

@@ -9,7 +9,7 @@ from jaxtyping import Int64, UInt8
 
 from untwine.data.factors import FactorSpace
 from untwine.data.specs import dataset
-from untwine.data.states import Whole
+from untwine.data.states import AllStates
 from untwine.errors import UntwineError
 
 if TYPE_CHECKING:
@@ -20,24 +20,23 @@ _COLOURS = "RGB"
 
 @dataset
 def xy_squares(spacing: int = 8, size: int = 64, square: int = 8, positions: int = 8) -> Squares:
-    """A red, a green and a blue square, each in its own channel, on a grid of 8 by 8 places.
+    """A red, a green and a blue square, each in its own channel, on a grid of 8 by 8 positions.
 
-    Michlo et al. 2023, section 5.1: with a spacing as wide as the squares, no two places overlap, so all
-    pictures that differ in one factor are equally far apart for a loss on pixels, which then cannot put
-    them in order. Section 5.4: a smaller spacing moves the same number of places closer together, until
-    they overlap.
+    Michlo et al. 2023, section 5.1: with a spacing as wide as the squares, no two positions overlap, so all
+    images that differ in one factor are equally far apart for a pixel loss, which then cannot order them.
+    Section 5.4: a smaller spacing moves the same number of positions closer together, until they overlap.
 
-    The factors are x_R, y_R, x_G, y_G, x_B, y_B, x to the right and y downwards. The places of an axis
-    begin at `offset + spacing * factor`, where the grid takes (positions - 1) * spacing + square pixels
-    and the offset is half of those that are left; where they are odd (with the defaults, an odd spacing),
-    the smaller half is at the left and at the top. The training examples are all 8^6 states, each once,
-    in the order of their numbers.
+    The factors are x_R, y_R, x_G, y_G, x_B, y_B, x to the right and y downwards. Along an axis, a square
+    begins at pixel `offset + spacing * factor`. The grid takes (positions - 1) * spacing + square pixels, and
+    the offset is half of the rest; if the rest is odd (with the defaults, for an odd spacing), the smaller
+    half is at the left and at the top. The training examples are all 8^6 states, each once, in the order of
+    their numbers.
 
     Args:
-        spacing: Pixels from one place to the next; 1 to 8 with the other defaults.
+        spacing: Pixels from one position to the next; 1 to 8 with the other defaults.
         size: Width and height in pixels.
         square: Width and height of a square in pixels.
-        positions: How many values x and y of a square may have.
+        positions: The number of values of x and y of a square.
 
     >>> data = xy_squares()
     >>> data.shape, len(data), data.factors.names
@@ -61,8 +60,8 @@ def xy_squares(spacing: int = 8, size: int = 64, square: int = 8, positions: int
     return Squares(spacing, size, square, positions)
 
 
-class Squares(Whole):
-    """A square is where a row of pixels and a column of pixels meet: drawing is one `&`, in NumPy as in torch."""
+class Squares(AllStates):
+    """Draws a square as the intersection of a horizontal and a vertical stripe, in NumPy and in torch."""
 
     def __init__(self, spacing: int, size: int, square: int, positions: int) -> None:
         names = tuple(f"{axis}_{colour}" for colour in _COLOURS for axis in "xy")
@@ -72,7 +71,7 @@ class Squares(Whole):
         first = offset + spacing * np.arange(positions)[:, None]
         pixels = np.arange(size)
         inside = (pixels >= first) & (pixels < first + square)
-        # [positions, size]: 255 where a square at this place lies along one axis.
+        # [positions, size]: 255 where a square at this position lies along one axis.
         self._stripes = np.where(inside, 255, 0).astype(np.uint8)
 
     def _observe(self, factors: Int64[np.ndarray, "n k"]) -> UInt8[np.ndarray, "n 3 size size"]:

@@ -1,4 +1,4 @@
-"""The two synthetic squares of Rolinek et al. 2019 (supplement 8.5): known factors, no pictures.
+"""The two synthetic squares of Rolinek et al. 2019 (supplement 8.5): vectors with known factors.
 
 A unit square is embedded into a higher dimension, once by a linear map and once by a random network; a
 representation is disentangled when its axes are the square's.
@@ -24,10 +24,16 @@ DEGREES = 45.0
 
 @dataset
 def synthetic_linear(ratio: float = 2.0, samples: int = 50_000, levels: int = 256, seed: int = 0) -> LinearSquare:
-    """The square, its first axis stretched by `ratio`, put into three dimensions and turned.
+    """A square with its first axis stretched by `ratio`, embedded in three dimensions and rotated.
 
     (w1, w2) becomes R (ratio * w1, w2, 0), with R the right-handed rotation by 45 degrees about the line of
     (1, -1, 1). The paper's ratio is 2; its Table S4 has 1.0, 1.2 and 1.5.
+
+    Args:
+        ratio: The length of the first axis; the second has length 1.
+        samples: The number of training samples.
+        levels: The number of values of each factor on the grid.
+        seed: The seed of the samples.
 
     >>> data = synthetic_linear(samples=100)
     >>> data.shape, data.batch([0]).dtype, data.coordinates_of([0, 1]).shape
@@ -48,11 +54,19 @@ def synthetic_nonlinear(
     output: str = "tanh",
     levels: int = 256,
 ) -> NonlinearSquare:
-    """The square through a random network with one hidden layer of tanh units.
+    """A square embedded by a random network with one hidden layer of tanh units.
 
-    The paper fixes 2 -> 10 -> 6 with biases and tanh, but neither the initialisation nor whether the output
-    has a tanh too. Here weights and biases are uniform within `weight_scale / sqrt(fan_in)` (PyTorch's
-    default for 1.0) and `output` is "tanh" or "linear". The seed decides the network and the samples.
+    The paper gives 2 -> 10 -> 6 with biases and tanh, but neither the initialisation nor whether the output
+    has a tanh too. Here weights and biases are uniform within `weight_scale / sqrt(fan_in)`.
+
+    Args:
+        samples: The number of training samples.
+        seed: The seed of the network and of the samples.
+        width: The number of hidden units.
+        outputs: The number of outputs.
+        weight_scale: The scale of weights and biases; 1.0 is PyTorch's default.
+        output: "tanh" or "linear".
+        levels: The number of values of each factor on the grid.
 
     >>> synthetic_nonlinear(samples=100).batch([0, 1]).shape
     (2, 6)
@@ -79,11 +93,11 @@ def rotation(axis: ArrayLike, degrees: float) -> Float64[np.ndarray, "3 3"]:
 
 
 class Square(Dataset):
-    """Samples that are uniform on the unit square, and an embedding of it that a concrete class defines.
+    """Uniform samples of the unit square; a concrete class defines its embedding.
 
-    The truth is continuous: `coordinates_of` gives it for metrics that regress. The grid of `factors`
-    stands for it where a metric needs indices: level i is the coordinate i / (levels - 1), and a sample
-    counts as its nearest level.
+    The true factors are continuous: `coordinates_of` returns them for metrics that regress. `factors` is a
+    grid for metrics that need indices: level i is the coordinate i / (levels - 1), and a sample has the
+    nearest level.
     """
 
     def __init__(self, outputs: int, samples: int, levels: int, seed: int) -> None:
@@ -95,11 +109,11 @@ class Square(Dataset):
 
     @abstractmethod
     def embed(self, coordinates: Float64[np.ndarray, "n 2"]) -> Float64[np.ndarray, "n outputs"]:
-        """The map from the square to the data."""
+        """Map points of the square to data."""
 
     def coordinates_of(self, indices: ArrayLike) -> Float64[np.ndarray, "n 2"]:
         """The true coordinates in [0, 1]^2 of these training samples."""
-        return self._coordinates[self._check(indices)]
+        return self._coordinates[self._check_indices(indices)]
 
     def _batch(self, indices: Int64[np.ndarray, " n"]) -> Float32[np.ndarray, "n outputs"]:
         return self.embed(self._coordinates[indices]).astype(np.float32)
@@ -112,7 +126,7 @@ class Square(Dataset):
 
 
 class LinearSquare(Square):
-    """`matrix` [3, 2] is the whole embedding; its columns are orthogonal, `ratio` and 1 long."""
+    """The linear embedding: `matrix` [3, 2], whose columns are orthogonal and have lengths `ratio` and 1."""
 
     def __init__(self, ratio: float, samples: int, levels: int, seed: int) -> None:
         super().__init__(3, samples, levels, seed)
@@ -123,7 +137,7 @@ class LinearSquare(Square):
 
 
 class NonlinearSquare(Square):
-    """`layers` are the weight and bias of each of the network's two layers."""
+    """The embedding by a network; `layers` holds the weight and bias of its two layers."""
 
     def __init__(
         self, samples: int, seed: int, width: int, outputs: int, weight_scale: float, output: str, levels: int

@@ -1,4 +1,4 @@
-"""Pictures made of pictures: tiles that are independent states of one dataset, as in MPI3D-Multi (rhodes2021)."""
+"""Images made of tiles, each an independent state of another dataset, as in MPI3D-Multi (rhodes2021)."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from untwine import naming
 from untwine.checks import whole
 from untwine.data.contract import Dataset
 from untwine.data.factors import FactorSpace
-from untwine.data.specs import build, complete, dataset, datasets
-from untwine.data.states import Sampled, Whole
+from untwine.data.specs import build, dataset, datasets, full_spec
+from untwine.data.states import AllStates, SampledStates
 from untwine.errors import UntwineError
 
-_FEW = 2**26  # bytes: if all tiles that there can be take no more, they are kept
-_AT_ONCE = 2**25  # bytes of whole pictures that are cut to tiles at a time
+_CACHED = 2**26  # bytes; if all possible tiles take no more, they are kept in memory
+_CHUNK = 2**25  # bytes of images that are cut into tiles at a time
 
 
 def _settle(arguments: dict[str, Any]) -> dict[str, Any]:
-    """A text, or a spec with some arguments, becomes the whole spec of the inner dataset; a dataset stays itself."""
+    """The arguments with the full spec of the inner dataset in place of a text or a partial spec."""
     inner = arguments["dataset"]
     if isinstance(inner, str):
         inner = naming.read("dataset", inner, {name: _speller(name) for name in datasets})
@@ -33,16 +33,16 @@ def _settle(arguments: dict[str, Any]) -> dict[str, Any]:
             raise UntwineError(
                 f"tiled: the spec of its dataset needs a name, as in {{'name': 'xy_squares'}}; got {inner}"
             )
-        inner = complete(inner)
+        inner = full_spec(inner)
     return {**arguments, "dataset": inner}
 
 
 def _speller(name: str) -> Callable[..., dict[str, Any]]:
-    """A function that takes what a dataset takes, and only writes the spec."""
+    """A function with the signature of a dataset that returns the full spec instead of the dataset."""
 
     @functools.wraps(datasets[name])
     def spell(*args: Any, **kwargs: Any) -> dict[str, Any]:
-        return complete({"name": name, **inspect.signature(datasets[name]).bind(*args, **kwargs).arguments})
+        return full_spec({"name": name, **inspect.signature(datasets[name]).bind(*args, **kwargs).arguments})
 
     return spell
 
@@ -56,20 +56,20 @@ def tiled(
     examples: int = 500_000,
     seed: int = 0,
 ) -> Tiled:
-    """Pictures of a dataset side by side, each in a state of its own; all their factors are factors.
+    """Images of a dataset side by side, each in its own state; the factors of all tiles are factors.
 
-    Rhodes & Lee 2021 make MPI3D-Multi so. The factors of the first tile are those of the dataset with a 1 behind
-    their names (x1, y1), then come those of the second (x2, y2); tiles are numbered row by row. Names that end in a
-    digit get `_1`. The training examples are states drawn once, independent and uniform.
+    Rhodes & Lee 2021 construct MPI3D-Multi in this way. The factors of the first tile have the dataset's names with
+    a 1 appended (x1, y1), those of the second a 2 (x2, y2), and so on; tiles are numbered row by row. Names that end in
+    a digit get `_1`. The training examples are states drawn once, independent and uniform.
 
     Args:
-        dataset: What every tile shows: a name such as xy-squares, a name with arguments such as
+        dataset: The dataset of the tiles: a name such as xy-squares, a name with arguments such as
             "xy-squares(spacing=4)", a spec, or in Python a dataset. It must have an image for every state.
-        rows: How many tiles above each other.
-        columns: How many tiles side by side.
-        stride: Of each tile every stride-th pixel is kept, from the first on, in both directions.
-        examples: How many training examples are drawn.
-        seed: Of the training examples.
+        rows: The number of rows of tiles.
+        columns: The number of columns of tiles.
+        stride: Every stride-th pixel of a tile is kept, in both directions.
+        examples: The number of training examples to draw.
+        seed: The seed of the training examples.
 
     >>> data = tiled("xy-squares(spacing=4)", stride=2, examples=10)
     >>> data.shape, len(data.factors), data.factors.names[5:7]
@@ -82,7 +82,7 @@ def tiled(
 
 
 def tiled_space(space: FactorSpace, tiles: int) -> FactorSpace:
-    """The factors of so many independent states.
+    """The factors of `tiles` independent states.
 
     >>> tiled_space(FactorSpace(("x", "y"), (4, 5), ("ordered", "cyclic")), 2).names
     ('x1', 'y1', 'x2', 'y2')
@@ -92,21 +92,24 @@ def tiled_space(space: FactorSpace, tiles: int) -> FactorSpace:
     return FactorSpace(names, space.sizes * tiles, space.kinds * tiles)
 
 
-class Tiled(Sampled):
-    """Tiles cut from the pictures of another dataset. Where few different ones exist, all are kept in memory."""
+class Tiled(SampledStates):
+    """Tiles cut from the images of another dataset. If all possible tiles are small, they are kept in memory."""
 
     def __init__(self, inner: Dataset, rows: int, columns: int, stride: int, examples: int, seed: int) -> None:
         for name, value in (("rows", rows), ("columns", columns), ("stride", stride), ("examples", examples)):
             whole(f"tiled: {name}", value, 1)
-        own = _every_state(inner, "be tiled")
+        space = _complete_space(inner, "be tiled")
         if len(inner.shape) != 3:
-            raise UntwineError(f"{_called(inner)} has vectors {list(inner.shape)}; only images can be tiled")
+            raise UntwineError(f"{_named(inner)} has vectors {list(inner.shape)}; only images can be tiled")
         channels, height, width = inner.shape
         self._tile = (channels, -(-height // stride), -(-width // stride))
         shape = (channels, rows * self._tile[1], columns * self._tile[2])
-        super().__init__(shape, examples, tiled_space(own, rows * columns), seed)
-        self._inner, self._own, self._grid, self._stride = inner, own, (rows, columns), stride
-        self._few = own.states * math.prod(self._tile) <= _FEW
+        super().__init__(shape, examples, tiled_space(space, rows * columns), seed)
+        self._inner = inner
+        self._tile_space = space
+        self._grid = (rows, columns)
+        self._stride = stride
+        self._cached = space.states * math.prod(self._tile) <= _CACHED
 
     @property
     def content(self) -> str | None:
@@ -114,27 +117,27 @@ class Tiled(Sampled):
 
     @functools.cached_property
     def _table(self) -> UInt8[np.ndarray, "states c h w"]:
-        """Every tile that there can be."""
-        return self._cut(self._own.factors(np.arange(self._own.states)))
+        """Every possible tile."""
+        return self._cut(self._tile_space.factors(np.arange(self._tile_space.states)))
 
     def _observe(self, factors: Int64[np.ndarray, "n k"]) -> UInt8[np.ndarray, "n c height width"]:
-        states = factors.reshape(-1, len(self._own))
-        tiles = self._table[self._own.index(states)] if self._few else self._cut(states)
+        states = factors.reshape(-1, len(self._tile_space))
+        tiles = self._table[self._tile_space.index(states)] if self._cached else self._cut(states)
         # From [n, row, column, channel, y, x] to [n, channel, row, y, column, x].
-        apart = tiles.reshape(len(factors), *self._grid, *self._tile)
-        return np.ascontiguousarray(apart.transpose(0, 3, 1, 4, 2, 5)).reshape(len(factors), *self.shape)
+        grid = tiles.reshape(len(factors), *self._grid, *self._tile)
+        return np.ascontiguousarray(grid.transpose(0, 3, 1, 4, 2, 5)).reshape(len(factors), *self.shape)
 
     def _cut(self, states: Int64[np.ndarray, "n k"]) -> UInt8[np.ndarray, "n c h w"]:
         tiles = np.empty((len(states), *self._tile), np.uint8)
-        at_once = max(1, _AT_ONCE // math.prod(self._inner.shape))
-        for start in range(0, len(states), at_once):
-            part = slice(start, start + at_once)
+        chunk = max(1, _CHUNK // math.prod(self._inner.shape))
+        for start in range(0, len(states), chunk):
+            part = slice(start, start + chunk)
             tiles[part] = self._inner.observe(states[part])[..., :: self._stride, :: self._stride]
         return tiles
 
 
-class Fixed(Whole):
-    """Another dataset with some of its factors held at a value. Its examples are all states that are left, each once.
+class Fixed(AllStates):
+    """Another dataset with some of its factors fixed. The examples are all remaining states, each once.
 
     >>> from untwine.data.families.squares import xy_squares
     >>> data = Fixed(xy_squares(), {"x_R": 0, "y_R": 7, "x_B": 3, "y_B": 3})
@@ -142,24 +145,24 @@ class Fixed(Whole):
     (('x_G', 'y_G'), 64, (1, 3, 64, 64))
     """
 
-    def __init__(self, inner: Dataset, held: Mapping[str, int]) -> None:
-        space = _every_state(inner, "have factors held")
+    def __init__(self, inner: Dataset, values: Mapping[str, int]) -> None:
+        space = _complete_space(inner, "have factors held")
         state = [0] * len(space)
-        for name, value in held.items():
+        for name, value in values.items():
             state[space.position(name)] = value
         self._state = space.check([state])
-        self._free = [column for column, name in enumerate(space.names) if name not in held]
+        self._free = [column for column, name in enumerate(space.names) if name not in values]
         if not self._free:
-            raise UntwineError(f"all factors of {_called(inner)} are held, so there is nothing left to vary")
+            raise UntwineError(f"all factors of {_named(inner)} are held, so there is nothing left to vary")
         names, sizes, kinds = (
             tuple(getattr(space, field)[column] for column in self._free) for field in ("names", "sizes", "kinds")
         )
-        left = FactorSpace(names, sizes, kinds)
-        if left.states > np.iinfo(np.int64).max:
+        remaining = FactorSpace(names, sizes, kinds)
+        if remaining.states > np.iinfo(np.int64).max:
             raise UntwineError(
-                f"{left.states} states of {_called(inner)} are left, too many to number; hold more factors"
+                f"{remaining.states} states of {_named(inner)} are left, too many to number; hold more factors"
             )
-        super().__init__(inner.shape, left)
+        super().__init__(inner.shape, remaining)
         self._inner = inner
 
     @property
@@ -172,19 +175,20 @@ class Fixed(Whole):
         return self._inner.observe(states)
 
 
-def _called(inner: Dataset) -> str:
+def _named(inner: Dataset) -> str:
+    """What error messages call a dataset."""
     return f"dataset {inner.spec['name']!r}" if "name" in inner.spec else f"this {type(inner).__name__}"
 
 
-def _every_state(inner: Dataset, what: str) -> FactorSpace:
-    """The factors of a dataset that shows all of its states."""
+def _complete_space(inner: Dataset, what: str) -> FactorSpace:
+    """The factors of a complete dataset; others are refused, as they cannot do `what`."""
     if inner.factors is None:
         raise UntwineError(
-            f"{_called(inner)} has no factors, so it cannot {what}; give one with factors, or a table of them"
+            f"{_named(inner)} has no factors, so it cannot {what}; give one with factors, or a table of them"
         )
     if not inner.complete:
         raise UntwineError(
-            f"{_called(inner)} does not show each of its {inner.factors.states:,} states in just one image, "
+            f"{_named(inner)} does not show each of its {inner.factors.states:,} states in just one image, "
             f"so it cannot {what}"
         )
     return inner.factors

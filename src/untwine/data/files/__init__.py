@@ -1,1 +1,1 @@
-"""Files behind datasets: the cache, downloads, verification, and the formats that are read."""
+"""Files behind datasets: the data folder, downloads, verification, derived files, and the formats."""

@@ -1,4 +1,4 @@
-"""Folders of pictures: which files they hold, opened upright, and cut to squares."""
+"""Folders of pictures: list the files, open them upright, and crop them to squares."""
 
 from __future__ import annotations
 
@@ -21,19 +21,21 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff")
 
 
 def refuse_empty(who: str, **paths: object) -> None:
-    """Refuse an empty text in place of a path, which would stand for the working directory."""
+    """Refuse an empty path, which would mean the working directory."""
     for name, path in paths.items():
         if isinstance(path, str) and not path.strip():
             raise UntwineError(f"{who}: {name} is an empty text; it must name a file or a folder (this one is '.')")
 
 
 def files_in(folder: Path, who: str) -> list[Path]:
-    """The pictures of a folder and its subfolders, in sorted order; an error in the name of `who` if there are none.
+    """The pictures in a folder and its subfolders, sorted. Names that begin with a dot are left out.
 
-    Files and folders whose names begin with a dot are left out.
+    Args:
+        folder: The folder.
+        who: The dataset that asks, for the error message if there are no pictures.
     """
-    found = sorted(file for file in folder.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
-    files = [file for file in found if not any(part.startswith(".") for part in file.relative_to(folder).parts)]
+    candidates = sorted(file for file in folder.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
+    files = [file for file in candidates if not any(part.startswith(".") for part in file.relative_to(folder).parts)]
     if not files:
         raise UntwineError(f"{who}: no pictures in {folder} or its subfolders; looked for {', '.join(SUFFIXES)}")
     return files
@@ -41,30 +43,43 @@ def files_in(folder: Path, who: str) -> list[Path]:
 
 @dataclass(frozen=True)
 class Opened(Generic[T]):
-    """What was made of the files that could be used, their places in the list of all, and why the others could not."""
+    """The result of opening a list of files.
+
+    Args:
+        pictures: A result for each file that could be used.
+        indices: The positions of these files in the list.
+        left_out: The other files, each with the reason.
+    """
 
     pictures: list[T]
-    places: list[int]
+    indices: list[int]
     left_out: list[str]
 
 
-def each(files: Sequence[Path], folder: Path, use: Callable[[Image], T], what: str) -> Opened[T]:
-    """Open the files one by one, and use each. One that is broken, or that `use` refuses, is left out."""
+def open_each(files: Sequence[Path], folder: Path, use: Callable[[Image], T], doing: str) -> Opened[T]:
+    """Open files one by one and call `use` on each. Broken files, and those that `use` refuses, are left out.
+
+    Args:
+        files: The files.
+        folder: Their folder; messages name files relative to it.
+        use: Turns an upright picture into a result.
+        doing: What the progress bar says.
+    """
     from PIL import Image
 
-    pictures, places, left_out = [], [], []
-    for place, file in enumerate(track(files, what, len(files))):
+    opened: Opened[T] = Opened([], [], [])
+    for index, file in enumerate(track(files, doing, len(files))):
         try:
-            pictures.append(use(upright(file)))
-            places.append(place)
+            opened.pictures.append(use(upright(file)))
+            opened.indices.append(index)
         # What Pillow raises on a broken file depends on the format and on where it is broken.
         except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError, UntwineError) as error:
-            left_out.append(f"{file.relative_to(folder)} ({error})")
-    return Opened(pictures, places, left_out)
+            opened.left_out.append(f"{file.relative_to(folder)} ({error})")
+    return opened
 
 
 def upright(file: Path) -> Image:
-    """The picture upright, without transparency: "RGB", "L" (grey), or "F", grey of 0 to 255 in finer steps."""
+    """The picture upright, without transparency: mode "RGB", "L" (grey), or "F" (grey of 0 to 255 as floats)."""
     from PIL import Image, ImageOps
 
     with Image.open(file) as opened:
@@ -72,7 +87,7 @@ def upright(file: Path) -> Image:
         picture = ImageOps.exif_transpose(opened)
     if picture.mode == "F" or picture.mode.startswith("I"):
         # A PNG of more than 8 bits has 16, though some versions of Pillow open it as 32.
-        return Image.fromarray(_scaled(np.asarray(picture), picture.mode.startswith("I;16") or png))
+        return Image.fromarray(_scale(np.asarray(picture), picture.mode.startswith("I;16") or png))
     grey = picture.mode in ("1", "L", "LA", "La")
     if picture.mode in ("LA", "La", "PA", "RGBA", "RGBa") or "transparency" in picture.info:
         above = picture.convert("RGBA")
@@ -80,13 +95,13 @@ def upright(file: Path) -> Image:
     return picture.convert("L" if grey else "RGB")
 
 
-def _scaled(values: Shaped[np.ndarray, "h w"], sixteen: bool) -> Float32[np.ndarray, "h w"]:
-    """Grey as 0 to 255, which Pillow's own conversion would only cut: floats in [0, 1], or integers."""
+def _scale(values: Shaped[np.ndarray, "h w"], sixteen: bool) -> Float32[np.ndarray, "h w"]:
+    """Grey floats in [0, 1], or integers, as 0 to 255. Pillow's own conversion would clip instead."""
     if not np.isfinite(values).all():
         raise UntwineError("it holds NaN or infinite values")
     low, high = values.min(), values.max()
     if values.dtype.kind == "f":
-        if low < -1e-4 or high > 1 + 1e-4:  # a little room for rounding, as arrays have
+        if low < -1e-4 or high > 1 + 1e-4:  # tolerates rounding
             raise UntwineError(f"it holds floats from {low:g} to {high:g}; they must be in [0, 1]")
         return (values.clip(0, 1) * 255).astype(np.float32)
     if low < 0 or high > (65535 if sixteen else 255):
@@ -95,7 +110,7 @@ def _scaled(values: Shaped[np.ndarray, "h w"], sixteen: bool) -> Float32[np.ndar
 
 
 def eight_bits(picture: Image) -> Image:
-    """A picture of `upright` as "RGB" or "L"; finer greys are rounded."""
+    """A picture from `upright` as "RGB" or "L"; float greys are rounded."""
     from PIL import Image
 
     if picture.mode != "F":
@@ -104,7 +119,7 @@ def eight_bits(picture: Image) -> Image:
 
 
 def square(picture: Image, size: int | None) -> Image:
-    """The central square, resized."""
+    """The central square of a picture, resized; None keeps the picture as it is."""
     from PIL import Image
 
     if size is None or picture.size == (size, size):

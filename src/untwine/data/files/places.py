@@ -1,4 +1,4 @@
-"""Where data files lie, whether there is room for more, and how one is put in its place."""
+"""Data folders: where files are looked for and written, how much space is left, and who may write."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from untwine.errors import Unavailable, UntwineError
 from untwine.locks import locked
 from untwine.progress import amount
 
-ROOM = "Make room, or set UNTWINE_DATA to a folder on another disk."
-YOURS = "Set UNTWINE_DATA to a folder that can be written to."
+MAKE_ROOM = "Make room, or set UNTWINE_DATA to a folder on another disk."
+SET_WRITABLE = "Set UNTWINE_DATA to a folder that can be written to."
 
 
 def places() -> list[Path]:
-    """The folders in which data files are looked for, the last of which is written to.
+    """The folders that are searched for data files; files are written to the last of them.
 
-    There is one, `UNTWINE_DATA` or else the platform's for a user's caches. Where `UNTWINE_DATA` is read only, as a
-    folder that many share may be, its files are used where they lie, and the user's cache folder comes after it.
+    Usually there is one: `UNTWINE_DATA`, by default the platform's user cache folder. If `UNTWINE_DATA` is read only,
+    as a shared folder may be, its files are used in place and the user cache folder comes after it.
     """
-    named = os.environ.get("UNTWINE_DATA", "").strip()
-    data = [_named(named)] if named else []
+    name = os.environ.get("UNTWINE_DATA", "").strip()
+    data = [_parse(name)] if name else []
     if data and (can_write(data[0]) or not os.path.isdir(data[0])):
         return data
     import platformdirs
@@ -34,72 +34,86 @@ def places() -> list[Path]:
     return [*data, Path(platformdirs.user_cache_dir("untwine", appauthor=False))]
 
 
-def _named(name: str) -> Path:
-    """The folder that `UNTWINE_DATA` says, which need not be there but must be possible."""
+def _parse(name: str) -> Path:
+    """The path that `UNTWINE_DATA` names. It need not exist, but it must be possible as a folder."""
     try:
         path = Path(os.path.abspath(Path(name).expanduser()))
         with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
             path.lstat()
     except (OSError, RuntimeError) as error:
-        why = getattr(error, "strerror", None) or "whose home folder that is, is not known"
-        raise Unavailable(f"UNTWINE_DATA names {name}, which cannot be a folder: {why}. {YOURS}") from None
+        why = getattr(error, "strerror", None) or "the home folder of that user is unknown"
+        raise Unavailable(f"UNTWINE_DATA names {name}, which cannot be a folder: {why}. {SET_WRITABLE}") from None
     return path
 
 
+def folder() -> Path:
+    """The data folder: `UNTWINE_DATA`, by default the platform's user cache folder."""
+    return places()[0]
+
+
 def writable() -> Path:
-    """The folder that is written to: the data folder, or the one for a user's caches where that is read only."""
+    """The folder that files are written to: the data folder, or the user cache folder if that is read only."""
     return places()[-1]
 
 
 def copies(file: File) -> list[Path]:
-    """Where a file lies, in the order in which the places are looked at."""
+    """The existing copies of a file, in the order in which they are tried."""
     paths = [place / file.path for place in places()] + [Path(place) / file.name for place in file.elsewhere]
     return [path for path in paths if os.path.isfile(path)]
 
 
+def find(file: File) -> Path | None:
+    """The first existing copy of a file, verified or not; None if there is none."""
+    return next(iter(copies(file)), None)
+
+
 def can_write(folder: Path) -> bool:
-    """Whether files may be made in a folder, which need not be there yet.
+    """Whether files can be created in a folder, which need not exist yet.
 
-    One without any permission to write is left alone by the superuser as well.
+    A folder without write permission for anybody counts as read only, even for the superuser.
     """
-    there = _there(folder)
-    return os.path.isdir(there) and os.access(there, os.W_OK | os.X_OK) and bool(there.stat().st_mode & 0o222)
+    existing = _existing(folder)
+    mode = os.W_OK | os.X_OK
+    return os.path.isdir(existing) and os.access(existing, mode) and bool(existing.stat().st_mode & 0o222)
 
 
-def _there(folder: Path) -> Path:
-    """A folder, or the nearest one above it that exists; a link that leads nowhere is in the way of one."""
+def _existing(folder: Path) -> Path:
+    """A folder, or the nearest one above it that exists. A broken link counts, as it prevents the folder."""
     return next(path for path in (folder.absolute(), *folder.absolute().parents) if os.path.lexists(path))
 
 
-def lacking(folder: Path, needed: int) -> str:
-    """What is said of a folder whose disk has less room than is needed; nothing where there is enough."""
+def missing_space(folder: Path, needed: int) -> str:
+    """A sentence that says how much space is missing for `needed` bytes; empty if there is enough."""
     try:
-        free = shutil.disk_usage(_there(folder)).free
-    except OSError:  # nobody knows
+        free = shutil.disk_usage(_existing(folder)).free
+    except OSError:  # unknown
         return ""
     return "" if needed <= free else f"{amount(needed)} are needed in {folder}, where {amount(free)} are free"
 
 
-def unwritten(error: OSError, folder: Path) -> tuple[str, str]:
-    """Why something could not be written to a folder, and what to do about it.
+def write_failure(error: OSError, folder: Path) -> tuple[str, str]:
+    """Why a write to a folder failed, and what to do about it.
 
-    NumPy does not say that a disk is full, hence a look at the disk.
+    NumPy's errors do not say that a disk is full, hence the look at the disk.
     """
     out_of_room = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
-    if error.errno in out_of_room or (error.errno is None and lacking(folder, 1 << 20)):
-        return f"the disk of {folder} is full", ROOM
+    if error.errno in out_of_room or (error.errno is None and missing_space(folder, 1 << 20)):
+        return f"the disk of {folder} is full", MAKE_ROOM
     why = f"{error.strerror or error}"
-    return (f"{why}: {error.filename}" if error.filename else why), YOURS
+    return (f"{why}: {error.filename}" if error.filename else why), SET_WRITABLE
 
 
 @contextlib.contextmanager
-def held(target: Path, doing: str, refused: Callable[[str], Unavailable]) -> Iterator[None]:
-    """Hold what is about to be written, so that one process does it and others wait for it.
+def exclusive(target: Path, doing: str, refused: Callable[[str], Unavailable]) -> Iterator[None]:
+    """Lock a file that is about to be written: one process writes it, and others wait.
 
-    `refused` makes the error where that cannot be, from what is said of it.
+    Args:
+        target: The file.
+        doing: What the message of a waiting process calls the work.
+        refused: Makes the error for a lock that cannot be taken, from the reason.
     """
     with contextlib.ExitStack() as stack:
-        waiting = f"{doing}: waiting for another process that does so"
+        waiting = f"{doing}: waiting for another process that is already doing this"
         try:
             stack.enter_context(locked(target.parent, f".{target.name}.lock", math.inf, waiting))
         except UntwineError as error:

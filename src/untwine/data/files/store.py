@@ -1,7 +1,7 @@
-"""The data folder: public files that are fetched once and verified, and files that are made from them or drawn.
+"""The store of public files: `fetch` returns a verified file, and downloads it if it is missing.
 
-`UNTWINE_DATA` names the folder. `UNTWINE_OFFLINE=1` keeps off the network. `UNTWINE_MIRROR=https://host/base` is asked
-before the public addresses, for `https://host/base/mnist/train-images-idx3-ubyte.gz` and so on.
+`UNTWINE_DATA` names the data folder. `UNTWINE_OFFLINE=1` forbids downloads. `UNTWINE_MIRROR=https://host/base` is tried
+before the public addresses, as in `https://host/base/mnist/train-images-idx3-ubyte.gz`.
 """
 
 from __future__ import annotations
@@ -13,39 +13,30 @@ import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from untwine.data.files.derived import derived
-from untwine.data.files.download import Failed, Stopped, discard, download
-from untwine.data.files.places import can_write, copies, held, places, unwritten, writable
+from untwine.data.files.download import DiskFailed, DownloadFailed, discard, download
+from untwine.data.files.places import can_write, copies, exclusive, writable, write_failure
 from untwine.data.files.public import File
-from untwine.data.files.stamps import Stamp, algorithm, read_stamp, stamp_of, stamped, write_stamp
-from untwine.data.files.verify import Check, check, check_derived, unlike
+from untwine.data.files.stamps import Stamp, algorithm, read_stamp, stamp_location, stamp_now, write_stamp
+from untwine.data.files.verify import difference
 from untwine.errors import Unavailable
 from untwine.files import settle
 
-__all__ = ["Check", "check", "check_derived", "derived", "fetch", "find", "folder", "places", "writable"]
-
-
-def folder() -> Path:
-    """The data folder: `UNTWINE_DATA`, else that of the platform for a user's caches."""
-    return places()[0]
-
-
-def find(file: File) -> Path | None:
-    """Where a file lies, verified or not; None if it is not here."""
-    return next(iter(copies(file)), None)
-
 
 def fetch(file: File, hint: str = "") -> Path:
-    """A verified file, downloaded if it is not here. `hint` ends the message where it cannot be had.
+    """The path of a verified file, which is downloaded if it is missing.
 
-    A file is read once for its checksum, and again when its size or time have changed. One that is wrong is not
-    used; one that somebody put there is not removed either. What the file itself says of its content (`file.fits`) is
-    asked each time, and of what arrived before that is taken for the file.
+    The checksum of a file is computed once, and again if its size or time has changed. A wrong file is not used; if
+    the user put it there, it is not removed either. `file.validate` is called each time, and on a download before it
+    is put in its place.
+
+    Args:
+        file: The file.
+        hint: Ends the error message where the file is unavailable.
     """
     target = writable() / file.path
     wrong: dict[Path, str] = {}
     for path in copies(file):
-        why = _wrong(path, file)
+        why = _problem(path, file)
         if why is None:
             _warn(wrong)
             return path
@@ -62,73 +53,73 @@ def fetch(file: File, hint: str = "") -> Path:
     if not urls:
         raise refused("no address is known to fetch it from.")
     if _offline():
-        raise refused("UNTWINE_OFFLINE keeps it from being fetched from")
+        raise refused("UNTWINE_OFFLINE forbids a download from")
     if not can_write(target.parent):
         raise refused(f"{target.parent} cannot be written to, so it was not fetched from")
     _warn(wrong)
-    with held(target, f"fetching {file.name}", lambda why: refused(f"{why}. It was not fetched from")):
+    with exclusive(target, f"fetching {file.name}", lambda why: refused(f"{why}. It was not fetched from")):
         if not os.path.isfile(target):
             _download(file, urls, target, hint)
-        elif (why := _wrong(target, file)) is not None:  # what another process fetched meanwhile
+        elif (why := _problem(target, file)) is not None:  # another process has just fetched it
             raise _in_the_way(file, target, why, hint)
     return target
 
 
-def _wrong(path: Path, file: File) -> str | None:
-    """Why a file is not the one that it should be; None where it is."""
-    known = read_stamp(path)
-    seen = known if known and known.fits(path) and file.checksum in (None, known.checksum) else None
+def _problem(path: Path, file: File) -> str | None:
+    """What is wrong with a copy of a file; None if nothing is."""
+    stamp = read_stamp(path)
+    current = stamp if stamp and stamp.matches(path) and file.checksum in (None, stamp.checksum) else None
     try:
-        now = seen or stamped(path, algorithm(file.checksum or (known and known.checksum)))
-        why = unlike(path, now, file)
+        now = current or stamp_now(path, algorithm(file.checksum or (stamp and stamp.checksum)))
+        why = difference(path, now, file)
     except OSError as error:
         return f"cannot be read: {error.strerror or error}"
-    if why is not None or seen is not None:
+    if why is not None or current is not None:
         return why
-    if file.checksum is None and known is not None and known.checksum != now.checksum:
-        # Nobody says what is right, so it is used, but what arrived stays on record.
-        changed = f"{path} changed since it arrived: it was {known.checksum}, and is {now.checksum}"
-        warnings.warn(f"{changed}; delete {stamp_of(path)} if that is as it should be", stacklevel=4)
+    if file.checksum is None and stamp is not None and stamp.checksum != now.checksum:
+        # Nobody published which one is right, so the file is used, but the stamp keeps the checksum on arrival.
+        changed = f"{path} changed since it arrived: it was {stamp.checksum}, and is {now.checksum}"
+        warnings.warn(f"{changed}; delete {stamp_location(path)} if that is as it should be", stacklevel=4)
     else:
         write_stamp(path, now)
     return None
 
 
 def _download(file: File, urls: tuple[str, ...], target: Path, hint: str) -> None:
-    """Fetch a file from the first address that gives it whole and right."""
+    """Download a file from the first address that gives a right one."""
     part = target.with_name(f"{target.name}.part")
-    tried: dict[str, Failed | None] = dict.fromkeys(urls)
-    for url in tried:
+    failures: dict[str, DownloadFailed | None] = dict.fromkeys(urls)
+    for url in failures:
         try:
-            stamp = _arrived(url, file, part)
+            stamp = _verified(url, file, part)
             settle(part, target)
             write_stamp(target, stamp)
             with contextlib.suppress(OSError):
                 discard(part)
             return
-        except Failed as error:
-            tried[url] = error
+        except DownloadFailed as error:
+            failures[url] = error
         except OSError as error:
-            why, advice = unwritten(error, target.parent)
-            tried[url] = Stopped(f"it could not be written: {why}", advice)
-        if isinstance(tried[url], Stopped):
+            why, advice = write_failure(error, target.parent)
+            failures[url] = DiskFailed(f"it could not be written: {why}", advice)
+        if isinstance(failures[url], DiskFailed):
             break
-    addresses = [url if why is None else f"{url}: {why}" for url, why in tried.items()]
-    advice = dict.fromkeys(why.advice for why in tried.values() if why is not None and why.advice)
+    addresses = [url if why is None else f"{url}: {why}" for url, why in failures.items()]
+    advice = dict.fromkeys(why.advice for why in failures.values() if why is not None and why.advice)
     raise _missing(file, "is not here, and could not be fetched:", addresses, " ".join([*advice, hint]))
 
 
-def _arrived(url: str, file: File, part: Path) -> Stamp:
-    """Download a file and see whether it is right. What is wrong is discarded."""
+def _verified(url: str, file: File, part: Path) -> Stamp:
+    """Download a file and return its stamp. If it is wrong, it is discarded."""
     while True:
-        continued = download(url, part, file.size, checked=file.checksum is not None)
-        stamp = stamped(part, algorithm(file.checksum))
-        why = unlike(part, stamp, file)
+        resumed = download(url, part, file.size, has_checksum=file.checksum is not None)
+        stamp = stamp_now(part, algorithm(file.checksum))
+        why = difference(part, stamp, file)
         if why is None:
             return stamp
         discard(part)
-        if not continued:  # else its beginning may have been of something else
-            raise Failed(f"what came {why} and was discarded")
+        if not resumed:  # else the earlier part may have been wrong: try again from the first byte
+            raise DownloadFailed(f"the downloaded file {why} and was discarded")
 
 
 def _urls(file: File) -> tuple[str, ...]:
@@ -151,14 +142,15 @@ def _warn(wrong: Mapping[Path, str]) -> None:
 def _missing(
     file: File, why: str, addresses: Iterable[str], hint: str, wrong: Mapping[Path, str] | None = None
 ) -> Unavailable:
+    """The error for a file that is unavailable: the reason, the addresses, and how to get it by hand."""
     lines = [f"{file.name} {why}", *(f"  {address}" for address in addresses)]
     lines += [f"{path} {reason}; it is not used." for path, reason in (wrong or {}).items()]
     checksum = f"its checksum is {file.checksum}" if file.checksum else "it has no published checksum"
-    there = (writable() / file.path).parent
-    if can_write(there):
-        lines += [f"To get it by hand, put it into {there} as {file.name}; {checksum}."]
+    parent = (writable() / file.path).parent
+    if can_write(parent):
+        lines += [f"To get it by hand, put it into {parent} as {file.name}; {checksum}."]
     else:
-        lines += [f"Set UNTWINE_DATA to a folder that can be written to, which {there} is not."]
+        lines += [f"Set UNTWINE_DATA to a folder that can be written to, which {parent} is not."]
         lines += [f"To get it by hand, put it into that folder as {file.path}; {checksum}."]
     return Unavailable("\n".join([*lines, hint.strip()]).strip())
 

@@ -1,4 +1,4 @@
-"""Reading data files again, whatever is remembered of them, to see whether they are as they should be."""
+"""Verification: read data files byte by byte, whatever their stamps say, and compare them with their checksums."""
 
 from __future__ import annotations
 
@@ -7,19 +7,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from untwine.data.files.download import printable
-from untwine.data.files.pictures import Broken
 from untwine.data.files.places import copies
-from untwine.data.files.public import File
-from untwine.data.files.stamps import Stamp, algorithm, derived_files, read_stamp, stamped, write_stamp
+from untwine.data.files.public import BrokenFile, File
+from untwine.data.files.stamps import Stamp, algorithm, derived_files, read_stamp, stamp_now, write_stamp
 from untwine.errors import UntwineError
 
 
 @dataclass(frozen=True)
-class Check:
-    """What a file was found to be when all of it was read.
+class FileCheck:
+    """The result of reading a file.
 
-    `state` is `missing`, `unreadable`, `right` or `wrong`; where nobody published a checksum, `as on arrival` (which
-    a file is when it is first seen) or `changed`. `expected` and `found` are checksums; `why` says what is wrong.
+    Args:
+        name: The file's path beneath the data folder.
+        state: `missing`, `unreadable`, `right` or `wrong`. Without a published checksum, `as on arrival` (also when the
+            file is first seen) or `changed`.
+        path: Where it lies.
+        expected: The checksum that it should have.
+        found: The checksum that it has.
+        why: What is wrong with it.
     """
 
     name: str
@@ -31,57 +36,64 @@ class Check:
 
     @property
     def ok(self) -> bool:
+        """Whether the file can be used."""
         return self.state in ("right", "as on arrival")
 
 
-def check(file: File) -> Check:
-    """Read a file that may be here, whatever is remembered of it. Of several copies the first that can be used counts.
+def check_file(file: File) -> FileCheck:
+    """Read a public file, whatever its stamp says. Of several copies, the first right one counts.
 
-    >>> check(File("nowhere/none.npz", ())).state
+    >>> check_file(File("nowhere/none.npz", ())).state
     'missing'
     """
-    found = [_check(path, file) for path in copies(file)]
-    missing = Check(file.path, "missing", expected=file.checksum)
-    return next((one for one in found if one.ok), found[0] if found else missing)
+    results = [_check_copy(path, file) for path in copies(file)]
+    missing = FileCheck(file.path, "missing", expected=file.checksum)
+    return next((result for result in results if result.ok), results[0] if results else missing)
 
 
-def check_derived(prefix: str = "") -> list[Check]:
-    """Read the files that were made here, or those beneath a folder such as `"shapes3d/"`.
+def check_derived_files(prefix: str = "") -> list[FileCheck]:
+    """Read all derived files, or those beneath a folder such as `"shapes3d/"`.
 
-    One that is wrong is made again when it is next used, and is found to be wrong until then.
+    A wrong one is made again when it is next used; until then, checks report it.
     """
     beneath = prefix and prefix.rstrip("/") + "/"
-    made = [(path, File(name, (), known.checksum)) for name, path, known in derived_files() if name.startswith(beneath)]
-    return [_check(path, file, derived=True) for path, file in made]
+    return [
+        _check_copy(path, File(name, (), stamp.checksum), derived=True)
+        for name, path, stamp in derived_files()
+        if name.startswith(beneath)
+    ]
 
 
-def _check(path: Path, file: File, derived: bool = False) -> Check:
-    known = read_stamp(path)
-    expected = file.checksum or (known and known.checksum)
+def _check_copy(path: Path, file: File, derived: bool = False) -> FileCheck:
+    stamp = read_stamp(path)
+    expected = file.checksum or (stamp and stamp.checksum)
     try:
-        now = stamped(path, algorithm(expected), derived)
-        why = unlike(path, now, file)
+        now = stamp_now(path, algorithm(expected), derived)
+        why = difference(path, now, file)
     except OSError as error:
-        return Check(file.path, "unreadable", path, expected, why=f"cannot be read: {error.strerror or error}")
+        return FileCheck(file.path, "unreadable", path, expected, why=f"cannot be read: {error.strerror or error}")
     changed = file.checksum is None and expected not in (None, now.checksum)
     if changed and why is None:
         why = f"changed since it arrived: it was {expected}, and is {now.checksum}"
-    if (why is None or file.checksum) and now.fits(path):  # another process may have put another one there meanwhile
+    if (why is None or file.checksum) and now.matches(path):  # another process may just have replaced it
         with contextlib.suppress(OSError):
             write_stamp(path, now if why is None else replace(now, checksum=str(file.checksum), valid=False))
-    state = ("changed" if changed else "wrong") if why else "right" if file.checksum else "as on arrival"
-    return Check(file.path, state, path, expected, now.checksum, why)
+    if why:
+        state = "changed" if changed else "wrong"
+    else:
+        state = "right" if file.checksum else "as on arrival"
+    return FileCheck(file.path, state, path, expected, now.checksum, why)
 
 
-def unlike(path: Path, now: Stamp, file: File) -> str | None:
-    """In what a file with this stamp differs from the one that it should be."""
-    if file.checksum not in (None, now.checksum):
-        instead = "" if file.size in (None, now.size) else f" instead of {file.size:,}"
-        return f"has the checksum {now.checksum}, not {file.checksum} ({now.size:,} bytes{instead})"
+def difference(path: Path, stamp: Stamp, file: File) -> str | None:
+    """How a file with this stamp differs from the published one; None if it does not."""
+    if file.checksum not in (None, stamp.checksum):
+        instead = "" if file.size in (None, stamp.size) else f" instead of {file.size:,}"
+        return f"has the checksum {stamp.checksum}, not {file.checksum} ({stamp.size:,} bytes{instead})"
     try:
-        if file.fits is not None:
-            file.fits(path)
+        if file.validate is not None:
+            file.validate(path)
     except UntwineError as error:
-        why = error.why if isinstance(error, Broken) else error
+        why = error.why if isinstance(error, BrokenFile) else error
         return f"does not hold what it should: {printable(why)}"
     return None

@@ -1,0 +1,1 @@
+"""Readers of file formats. Nothing that they read is unpickled or executed."""

@@ -1,0 +1,266 @@
+"""The sampling engine of all metrics of codes and factors: draw, encode, score, average over windows.
+
+`metrics.sampled`, `metrics.local` and `untwine.scoring` all call `score_tasks`. Where the dataset does not have one
+image of every state, training examples are sampled instead of states.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from untwine import checks
+from untwine.data.contract import Dataset
+from untwine.data.factors import FactorSpace
+from untwine.data.windows import Window, around, whole
+from untwine.errors import UntwineError, refuse_unknown
+from untwine.metrics.designs import Design, Groups, among
+from untwine.metrics.encoder import Encoder
+from untwine.metrics.examples import inside, refuse_interventions, windows_among
+from untwine.metrics.score import Metric, Score, metrics
+from untwine.progress import counter
+
+PAIRED = ("codes", "factors")  # the arrays of metrics that are scored on samples
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The windows that a local score is averaged over.
+
+    `freeze_below` and `wrap` are those of `data.windows.around`.
+    """
+
+    radius: float = 0.1
+    count: int = 20
+    freeze_below: int | None = None
+    wrap: bool = False
+
+    @property
+    def rules(self) -> dict[str, Any]:
+        return {"freeze_below": self.freeze_below, "wrap": self.wrap}
+
+    def choose(self, encoder: Encoder, seed: int) -> list[Window]:
+        """The windows of a seed: around random states, or around random examples."""
+        checks.whole("samples (windows)", self.count, 1)
+        space = encoder.space
+        if self.freeze_below is None and not has_windows(space):
+            raise UntwineError(
+                f"there are no windows: every factor ({', '.join(space.names)}) is categorical, and so keeps its value "
+                "in a window, or has a single one"
+            )
+        if not encoder.dataset.complete:
+            return windows_among(space, encoder.labels, self.radius, self.count, seed, **self.rules)
+        return [around(space, self.radius, seed, step, **self.rules) for step in range(self.count)]
+
+
+def has_windows(space: FactorSpace) -> bool:
+    """Whether a factor can vary in a window: categorical factors are constant in all of them."""
+    return any(size > 1 and kind != "categorical" for size, kind in zip(space.sizes, space.kinds, strict=True))
+
+
+@dataclass(frozen=True)
+class Sample:
+    """States of a window, or examples in it, and their codes."""
+
+    window: Window
+    codes: np.ndarray
+    factors: np.ndarray
+
+
+@dataclass(frozen=True)
+class Task:
+    """A metric with its arguments, and the sample that it is scored on: of all states, or of each window."""
+
+    metric: Metric[...]
+    arguments: dict[str, Any]
+    points: int
+    design: Design
+    windows: Windows | None = None
+    label: str = ""  # for the progress bar
+
+    def score(self, sample: Sample, seed: int) -> Score:
+        """The score of a sample. Kinds of factors and the seed are passed on to metrics that have such options."""
+        known = self.metric.known_options(kinds=sample.window.space.kinds, seed=seed)
+        return self.metric(sample.codes, sample.factors, **known | self.arguments)
+
+    def refuse_missing_states(self, encoder: Encoder) -> None:
+        """Raise an error if the metric intervenes on factors and the dataset has no image of every state."""
+        if self.design.intervenes and encoder.space and not encoder.dataset.complete:
+            refuse_interventions(self.metric.__name__, encoder.dataset, encoder.labels)
+
+
+def bind(metric: Any, points: int | None = None, windows: Windows | None = None, **arguments: Any) -> Task:
+    """The task of scoring a metric.
+
+    Args:
+        metric: A name, a metric, or a `functools.partial` of one.
+        points: States in a sample; None takes the number of the metric's design.
+        windows: The windows of a local score; None samples all states.
+        **arguments: Arguments of the metric.
+
+    >>> bind("mig", windows=Windows()).arguments, bind("mig", bins=7).arguments
+    ({'bins': 5}, {'bins': 7})
+    """
+    if isinstance(metric, functools.partial):
+        if metric.args:
+            raise UntwineError("a metric's arguments are given by name: partial(mig, bins=5)")
+        metric, arguments = metric.func, metric.keywords | arguments
+    if isinstance(metric, str):
+        metric = metrics[metric]
+    if not isinstance(metric, Metric):
+        raise UntwineError(f"{metric!r} is no metric: name one, or decorate your function with @untwine.metric")
+    if metric.takes != PAIRED:
+        raise UntwineError(f"{metric.__name__} is a function of {', '.join(metric.takes)}, not of codes and factors")
+    refuse_unknown(f"argument of metric {metric.__name__!r}:", arguments, metric.options)
+    changed = {field.name for field in dataclasses.fields(metric.design)} & arguments.keys()  # the size of groups, say
+    design = dataclasses.replace(metric.design, **{name: arguments[name] for name in changed})
+    if "groups" in arguments and isinstance(design, Groups):
+        points = arguments["groups"] * design.states
+    points = design.points if points is None else points
+    checks.whole("points", points, 2)
+    defaults = metric.local if windows is not None else {}
+    return Task(metric, defaults | arguments, int(points), design, windows)
+
+
+def score_tasks(
+    tasks: Sequence[Task], encoder: Encoder, seed: int, progress: bool | None = False
+) -> Iterator[tuple[int, Score | UntwineError]]:
+    """The number of each task with its score, or with the error that prevented it, as soon as it is known.
+
+    Tasks of equal windows, design and points share their samples, which are encoded once. A task that fails does not
+    stop the others.
+
+    Args:
+        tasks: What to score.
+        encoder: The codes of a model, or of a pack, on a dataset.
+        seed: Seed of windows and samples, and of what is random in a metric.
+        progress: Whether to show a progress bar; None shows one on a terminal.
+    """
+    groups: dict[Any, list[int]] = {}
+    for number, task in enumerate(tasks):
+        try:
+            task.refuse_missing_states(encoder)
+        except UntwineError as error:
+            yield number, error
+        else:
+            groups.setdefault((task.windows, task.design, task.points), []).append(number)
+    for numbers in groups.values():
+        results = _score_group([tasks[number] for number in numbers], encoder, seed, progress)
+        yield from zip(numbers, results, strict=True)
+
+
+def score_task(task: Task, encoder: Encoder, seed: int) -> Score:
+    """The score of a single task; what prevents it is raised."""
+    ((_, result),) = score_tasks([task], encoder, seed)
+    if isinstance(result, UntwineError):
+        raise result
+    return result
+
+
+def _score_group(
+    tasks: Sequence[Task], encoder: Encoder, seed: int, progress: bool | None
+) -> list[Score | UntwineError]:
+    """The scores of tasks that share their samples."""
+    windows, design, points = tasks[0].windows, tasks[0].design, tasks[0].points
+    scores: list[list[Score]] = [[] for _ in tasks]
+    errors: dict[int, UntwineError] = {}
+    chosen: list[Window] = []
+    try:
+        with _counted(tasks, encoder, progress):
+            chosen = [whole(encoder.space)] if windows is None else windows.choose(encoder, seed)
+            for sample in draw_samples(chosen, design, points, encoder, seed):
+                for i, task in enumerate(tasks):
+                    if i in errors:
+                        continue
+                    try:
+                        scores[i].append(task.score(sample, seed))
+                    except UntwineError as error:
+                        errors[i] = error
+    except UntwineError as error:  # there is no such sample, so no task can be scored
+        errors = dict.fromkeys(range(len(tasks)), error)
+    results: list[Score | UntwineError] = []
+    for i, task_scores in enumerate(scores):
+        if i in errors:
+            results.append(errors[i])
+        else:
+            score = task_scores[0] if windows is None else average(task_scores, chosen, windows)
+            results.append(with_data(score, encoder.dataset, seed))
+    return results
+
+
+@contextlib.contextmanager
+def _counted(tasks: Sequence[Task], encoder: Encoder, progress: bool | None) -> Iterator[None]:
+    """A progress bar over the images that are encoded meanwhile."""
+    if progress is False:
+        yield
+        return
+    windows, points = tasks[0].windows, tasks[0].points
+    labels = ", ".join(task.label for task in tasks) + ("" if windows is None else f", radius {windows.radius:g}")
+    if not encoder.dataset.complete:
+        points = min(points, len(encoder.dataset))
+    before = encoder.on_images
+    with counter(labels, (1 if windows is None else windows.count) * points, progress) as count:
+        encoder.on_images = count
+        try:
+            yield
+        finally:
+            encoder.on_images = before
+
+
+def draw_samples(
+    windows: Iterable[Window], design: Design, points: int, encoder: Encoder, seed: int
+) -> Iterator[Sample]:
+    """A sample of each window, encoded.
+
+    Args:
+        windows: The windows, in their order: the place of a window is part of its sample's seed.
+        design: Which states to draw where there is an image of every state.
+        points: States or examples in a sample; of examples no more than there are.
+        encoder: The codes of states and of examples.
+        seed: Seed of the samples.
+    """
+    for step, window in enumerate(windows):
+        if encoder.dataset.complete:
+            factors = window.place(design.draw(window.grid, points, seed, step))
+            yield Sample(window, encoder(factors), factors)
+        else:
+            held = inside(window, encoder.labels)
+            numbers = held[among(len(held), points, seed, step)]
+            yield Sample(window, encoder.of_examples(numbers), encoder.labels[numbers])
+
+
+def average(scores: Sequence[Score], windows: Sequence[Window], chosen: Windows) -> Score:
+    """The mean over windows. `by_window` has the scores themselves, parts have their means.
+
+    Args:
+        scores: The score of each window.
+        windows: The windows themselves.
+        chosen: How they were chosen.
+    """
+    first = scores[0]
+    values = np.stack([score.values for score in scores], -1)
+    pack = values.shape[0] > 1 or np.ndim(first.details.get("dead_codes", [0])) > 1
+    details: dict[str, Any] = {"by_window": values if pack else values[0]}
+    for name in first.parts:
+        details[name] = np.mean([score.details[name] for score in scores], axis=0)
+    details["constant_factors"] = [score.details["constant_factors"] for score in scores]
+    details["dead_codes"] = [score.details["dead_codes"] for score in scores]
+    details["low"] = [list(window.low) for window in windows]
+    details["sizes"] = [list(window.grid.sizes) for window in windows]
+    counts = [score.settings["samples"] for score in scores]
+    samples = counts[0] if len(set(counts)) == 1 else counts  # windows hold different numbers of examples
+    settings = {"samples": samples, "radius": chosen.radius, "windows": len(scores), **chosen.rules}
+    return Score(f"local_{first.metric}", values.mean(-1), details, first.settings | settings, first.parts)
+
+
+def with_data(score: Score, dataset: Dataset, seed: int) -> Score:
+    """The score with the data and the seed of its sample among the settings."""
+    content = dataset.content
+    data = dict(dataset.spec) | ({"content": content} if content else {})
+    return dataclasses.replace(score, settings=score.settings | {"dataset": data, "sampling_seed": seed})

@@ -1,0 +1,142 @@
+"""Score a run: `untwine.evaluate`, and the command of that name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from untwine.data import Dataset
+from untwine.errors import UntwineError
+from untwine.scoring import storage
+from untwine.scoring.requests import requests
+from untwine.scoring.results import own_numbers
+from untwine.scoring.scorer import Scorer, default_radius
+from untwine.scoring.scores import Scores
+from untwine.scoring.sources import Source
+from untwine.train.ensemble import Ensemble, load
+from untwine.train.record import Record
+from untwine.train.run import Run
+
+
+class PartlyScored(UntwineError):
+    """Some metrics failed; `scores` has those that did not, which are stored."""
+
+    def __init__(self, scores: Scores, failures: Sequence[str]):
+        super().__init__("\n".join(dict.fromkeys(failures)))
+        self.scores = scores
+
+
+def refuse_impossible(
+    metrics: Sequence[str | Callable[..., Any]], rho: Sequence[float], windows: int, points: int | None
+) -> None:
+    """Raise an error for what can be asked of no run; see `evaluate` for the arguments."""
+    requests(metrics)
+    for radius in rho:
+        if not 0 < radius <= 1:
+            raise UntwineError(f"rho is a fraction of each factor's range, above 0 and at most 1, not {radius:g}")
+    if windows < 1:
+        raise UntwineError(f"windows must be 1 or more, not {windows}")
+    if points is not None and points < 2:
+        raise UntwineError(f"points must be 2 or more, not {points}")
+
+
+def evaluate(
+    run: str | Path | Ensemble,
+    metrics: Sequence[str | Callable[..., Any]] = (),
+    *,
+    rho: float | Sequence[float] = (),
+    windows: int = 20,
+    points: int | None = None,
+    examples: int = 10_000,
+    jacobians: int = 1_000,
+    seed: int = 0,
+    gaussian: bool = False,
+    device: str = "auto",
+    again: bool = False,
+    dataset: Dataset | None = None,
+    progress: bool | None = None,
+) -> Scores:
+    """Score the finished members of a run with any metrics, and return their scores.
+
+    Scores of a run's folder are kept in its `scores.json`: what was scored before, in the same way by the same version,
+    is not computed again. So are those of an ensemble that has a folder which can be written to; those of other
+    ensembles are only returned. Runs that are scored with the same seed are scored on the same states. Where states
+    have no example, or several, metrics are on training examples, and those that need interventions are refused. If a
+    metric fails, the others are computed and stored all the same before the error is raised; its `scores` has them.
+
+    Args:
+        run: The folder of a run, or what `fit` and `load` return.
+        metrics: Names, with a metric's own arguments in brackets if need be: mig, local-mig, "dci(estimator=sklearn)".
+            By default mig and modularity, and their local forms unless all factors are categorical, or windows hold
+            too few examples; without factors hoyer, delta-kl and dto.
+        rho: Radii of the windows of local metrics, as fractions of each factor's range. By default 0.1, or what
+            moves the factor with most values by one step.
+        windows: How many windows a local metric is averaged over.
+        points: States in a sample; by default those of the metric's sampling design, and 10,000 in each window. Of
+            examples no more than there are.
+        examples: Training examples for metrics that need no factors.
+        jacobians: Training examples at which dto takes Jacobians.
+        seed: Seed of the windows, the states, and whatever is random in a metric.
+        gaussian: Map codes to a normal by their prior's distribution function first, as mathieu2019 does for Student-t.
+        device: auto, cpu, cuda or mps; an ensemble stays where it is.
+        again: Compute also what was scored before.
+        dataset: The data of the run, where they were an array in memory; by default they are made from its spec.
+        progress: Whether to show progress bars; by default on a terminal.
+    """
+    radii = [rho] if isinstance(rho, int | float) else list(rho)
+    refuse_impossible(metrics, radii, windows, points)
+    ensemble, members, path = _opened(run, device)
+    data = ensemble.make_dataset() if dataset is None else dataset
+    scorer = Scorer(Source(ensemble, data, examples, jacobians, seed, gaussian), windows, points, progress)
+    wanted = [
+        request.at(radius) if request.local else request
+        for request in requests(metrics or scorer.defaults(radii))
+        for radius in (radii or [default_radius(data)] if request.local else [0.0])
+    ]
+    by_key = {storage.key({"metric": request.name, "asked": scorer.conditions(request)}): request for request in wanted}
+    known = {} if path is None else {storage.key(entry): entry for entry in storage.read(path)}
+    missing = [request for key, request in by_key.items() if again or not storage.is_current(known.get(key), members)]
+    failures = []
+    for request, score in scorer.scores(missing):
+        if isinstance(score, UntwineError):
+            failures.append(request.failure(score))
+            continue
+        entry = storage.to_entry(score, request.label, scorer.conditions(request), members)
+        if path is not None:
+            storage.write(path, entry)
+        known[storage.key(entry)] = entry
+    scores = Scores(
+        [
+            storage.select(known[key], members, request.label)
+            for key, request in by_key.items()
+            if storage.is_current(known.get(key), members)
+        ]
+    )
+    if failures:
+        raise PartlyScored(scores, failures)
+    return scores
+
+
+def _opened(run: str | Path | Ensemble | Run, device: str) -> tuple[Ensemble, dict[str, dict[str, Any]], Path | None]:
+    """The trained members of a run, what scores.json says of each, and the folder for that file. Reads run.json once.
+
+    Which numbers differ by member depends on all members of a folder, also on those that are not finished.
+    """
+    if isinstance(run, Run):
+        raise UntwineError("this run is not trained: evaluate the ensemble that fit(run) returns, or the run's folder")
+    if isinstance(run, Ensemble):
+        path = run.path if run.path and (run.path / "run.json").exists() and os.access(run.path, os.W_OK) else None
+        ensemble, record = run, Record.read(path) if path else None
+    else:
+        path, record = Path(run), Record.read(run)
+        ensemble = load(record, device)
+        if not os.access(path, os.W_OK):
+            raise UntwineError(f"{path} cannot be written to, so its scores could not be kept: copy it to where it can")
+    if record is None:
+        specs = {member.name: member.spec for member in ensemble.members}
+    else:
+        specs = {entry["name"]: entry["spec"] for entry in record.entries}
+    own = dict(zip(specs, own_numbers(list(specs.values())), strict=True))
+    return ensemble, {member.name: {"id": member.id, "own": own[member.name]} for member in ensemble.members}, path

@@ -1,0 +1,103 @@
+"""A run's `scores.json`: what was asked for, under which settings, and a value for each member."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from untwine._version import __version__
+from untwine.errors import UntwineError
+from untwine.locks import locked
+from untwine.metrics import Score
+from untwine.train import checkpoint
+
+FORMAT = 1
+FILE = "scores.json"
+
+Entry = dict[str, Any]
+Members = Mapping[str, Mapping[str, Any]]  # by name: their id, and their own numbers
+
+
+def read(path: Path) -> list[Entry]:
+    """The scores that a run's folder holds; an empty list where nothing was scored yet."""
+    file = path / FILE
+    if not file.exists():
+        return []
+    try:
+        content = json.loads(file.read_text())
+        entries = content["scores"]
+        if content["format"] == FORMAT and isinstance(entries, list) and all(map(_is_entry, entries)):
+            return entries
+    except OSError as error:
+        raise UntwineError(f"{file} cannot be read: {error.strerror or error}") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        pass
+    raise UntwineError(f"{file} cannot be used: it is damaged, or of another version; move it away to score anew")
+
+
+def _is_entry(value: Any) -> bool:
+    kinds = {"metric": str, "label": str, "asked": dict, "settings": dict, "untwine": str, "members": dict}
+    members = value["members"].values()
+    return all(isinstance(value[key], kind) for key, kind in kinds.items()) and all(
+        {"id", "value", "own", "parts"} <= set(member) for member in members
+    )
+
+
+def write(path: Path, entry: Entry) -> None:
+    """Add a score to the file of a run's folder. Equal requests share an entry, which gathers their members."""
+    with locked(path, ".scores.lock", patience=30):
+        entries = {key(stored): stored for stored in read(path)}
+        old = entries.get(key(entry))
+        if old is not None and (old["settings"], old["untwine"]) == (entry["settings"], entry["untwine"]):
+            entry = {**entry, "members": old["members"] | entry["members"]}
+        scores = list((entries | {key(entry): entry}).values())
+        checkpoint.write_json(path / FILE, {"format": FORMAT, "scores": scores})
+
+
+def key(entry: Mapping[str, Any]) -> str:
+    """A text that is equal for equal requests, and for no others."""
+    return json.dumps([entry["metric"], entry["asked"]], sort_keys=True)
+
+
+def is_current(entry: Mapping[str, Any] | None, members: Members) -> bool:
+    """Whether an entry is of this version and has a value for these members as they are now."""
+    if entry is None or entry["untwine"] != __version__:
+        return False
+    return all(entry["members"].get(name, {}).get("id") == member["id"] for name, member in members.items())
+
+
+def select(entry: Mapping[str, Any], members: Members, label: str) -> Entry:
+    """An entry with these members, in this order, under the label of the present request."""
+    return {**entry, "members": {name: entry["members"][name] for name in members}, "label": label}
+
+
+def to_entry(score: Score, label: str, conditions: Mapping[str, Any], members: Members) -> Entry:
+    """A score as JSON.
+
+    Args:
+        score: The score, with a value for each member.
+        label: The request as the user wrote it.
+        conditions: What its result depends on.
+        members: The members, in the order of the score's values.
+    """
+    parts = {name: np.atleast_1d(score.details[name]) for name in score.parts}
+    values = {}
+    for i, (name, member) in enumerate(members.items()):
+        member_parts = {part: _number(numbers[i]) for part, numbers in parts.items()}
+        values[name] = {**member, "value": float(score.values[i]), "parts": member_parts}
+    return {
+        "metric": score.metric,
+        "label": label,
+        "asked": dict(conditions),
+        "settings": json.loads(json.dumps(score.settings)),  # as it will be read: tuples are lists
+        "untwine": __version__,
+        "members": values,
+    }
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None or not np.isfinite(value) else float(value)
