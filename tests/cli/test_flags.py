@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 import pytest
 
 import untwine.datasets  # noqa: F401  registers the datasets
-from untwine.cli import UsageError, flags
+from untwine.cli import flags
+from untwine.cli.usage import UsageError
 from untwine.data import datasets
 from untwine.methods import methods
 from untwine.model.networks import networks
