@@ -187,7 +187,7 @@ def reader(hint: Any, default: Any) -> tuple[Callable[[str], Any], bool] | None:
     choices = _alternatives(hint)
     if Each not in choices:
         for choice in choices:
-            if typing.get_origin(choice) in (tuple, list):
+            if typing.get_origin(choice) in (tuple, list, Sequence):
                 item = reader(typing.get_args(choice)[0], None)
                 return item and (item[0], True)
     for choice in (Each, *choices):
