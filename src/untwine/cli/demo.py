@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from untwine.cli import UsageError, flags, output, tables
+from untwine.cli import flags, output, tables
+from untwine.cli.usage import UsageError
 
 ABOUT = """Train two seeds of beta-VAE and two of JL1-VAE on small pictures of three dots, and compare them.
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from untwine.arguments import hints
-from untwine.cli import UsageError
+from untwine.cli.usage import UsageError
 from untwine.errors import UntwineError, unknown
 from untwine.quantities import Each
 from untwine.registry import Registry

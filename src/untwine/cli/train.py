@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from untwine.cli import UsageError, asked, flags, imports
+from untwine.cli import flags, imports
 from untwine.cli.fitting import fit
+from untwine.cli.usage import UsageError, as_usage_errors
 from untwine.methods import methods
 from untwine.methods.registry import PARTS, own_parts, part_help
 
@@ -189,7 +190,7 @@ def _run(method: str, parsed: Any) -> Any:
     for kind in ("dataset", "network", "optimiser"):
         name, group = getattr(parsed, f"{kind}_name"), getattr(parsed, kind, None)
         specs[kind] = name if group is None else {"name": name, **flags.values(group)}
-    with asked():
+    with as_usage_errors():
         run = Run(method={"name": method, **flags.values(parsed.method)}, **specs, **flags.values(parsed.run))
         machine = flags.values(parsed.machine)
         check_path(machine["path"], pick_device(machine["device"]), "vmap")
