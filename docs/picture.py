@@ -1,6 +1,6 @@
 """Train one β-VAE and one JL1-VAE on three dots, in the setting of rhodes2021, and draw the picture of README.
 
-    python docs/picture.py --device cuda --out columns.png    # some five minutes on a GPU; runs are kept in runs/picture
+    python docs/picture.py --device cuda --out columns.png    # five minutes on a GPU; keeps runs in runs/picture
 
 The picture shows one image, and the columns of each decoder's Jacobian there: how the image changes along each latent.
 The one in README is of seed 3 (β-VAE after 200,000 steps, JL1-VAE after 300,000, both with bfloat16).
