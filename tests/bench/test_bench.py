@@ -45,7 +45,12 @@ def test_the_tables_of_the_plan():
 def measured(plan: Plan, out: Path | None = None, **more):
     dataset = uw.datasets.three_dots(size=16, examples=64)
     variants = {name: bench.VARIANTS[name] for name in ("beta_vae", "jl1_vae k=1 quarter")}
-    settings = {"steps": 2, "batch_size": 2, "dataset": dataset, "network": "rhodes16"} | more
+    settings = {
+        "steps": 2,
+        "batch_size": 2,
+        "dataset": dataset,
+        "network": uw.networks.conv(channels=(4, 4), hidden=8),
+    } | more
     return bench_gpu.measure(plan, variants, CPU, {"hardware": "this"}, str(out) if out else None, **settings)
 
 

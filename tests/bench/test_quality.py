@@ -13,7 +13,7 @@ from scipy import stats
 import untwine as uw
 from untwine.bench import course, quality
 from untwine.bench.course import Course
-from untwine.bench.variants import read
+from untwine.bench.variants import read_variant
 from untwine.errors import UntwineError
 from untwine.parts import each
 from untwine.train.table import Table
@@ -28,8 +28,10 @@ def data() -> uw.Dataset:
 
 
 def test_a_variant_as_a_run():
-    variant = read("jl1-vae columns=1 images=0.25 gamma=0.1,0.5 padding=same log_variance=0 batch_size=8", 6, "float32")
-    run = variant.run(data(), (4, 5))
+    variant = read_variant(
+        "jl1-vae columns=1 images=0.25 gamma=0.1,0.5 padding=same log_variance=0 batch_size=8", 6, "float32"
+    )
+    run = variant.to_run(data(), (4, 5))
     network = uw.networks.rhodes16(padding="same", log_variance=0)
     method = uw.methods.jl1_vae(columns=1, images=0.25, gamma=each(0.1, 0.1, 0.5, 0.5))
     assert run == uw.Run(
@@ -38,7 +40,7 @@ def test_a_variant_as_a_run():
     names = ["jl1_vae columns=1 images=0.25 padding=same log_variance=0 batch_size=8 gamma=0.1"]
     names += [names[0].replace("gamma=0.1", "gamma=0.5")]
     assert list(variant.members(4)) == [(names[0], range(2)), (names[1], range(2, 4))]
-    assert read("jl1-vae steps=9 precision=bfloat16 columns=none", 6, "float32").run(data(), (0,)).steps == 9
+    assert read_variant("jl1-vae steps=9 precision=bfloat16 columns=none", 6, "float32").to_run(data(), (0,)).steps == 9
 
 
 @pytest.mark.parametrize(
@@ -46,14 +48,14 @@ def test_a_variant_as_a_run():
     [
         ("jl2", "unknown method 'jl2'"),
         ("jl1-vae column=1", "unknown word of a variant: 'column'; did you mean 'columns'"),
-        ("jl1-vae exact", "'exact' in 'jl1-vae exact' is none"),
+        ("jl1-vae exact", "'exact' in 'jl1-vae exact' is not of that form"),
         ("jl1-vae columns=1,2", "one number of a method may have several values, and 'columns=1,2'"),
         ("jl1-vae beta=1,2 gamma=1,2", "and 'gamma=1,2' in .* may not"),
     ],
 )
 def test_refusals(text, message):
     with pytest.raises(UntwineError, match=message):
-        read(text, 6, "float32")
+        read_variant(text, 6, "float32")
 
 
 def test_rows_agree_with_training_and_scoring_by_hand(tmp_path: Path):
@@ -92,8 +94,8 @@ def test_rows_agree_with_training_and_scoring_by_hand(tmp_path: Path):
 
 
 def test_a_course_goes_on_where_it_was_stopped(tmp_path: Path):
-    plan, table = read("jl1-vae columns=1 batch_size=4", 8, "float32"), Table(data(), CPU)
-    spec = plan.run(data(), (0, 1))
+    plan, table = read_variant("jl1-vae columns=1 batch_size=4", 8, "float32"), Table(data(), CPU)
+    spec = plan.to_run(data(), (0, 1))
     final: list[torch.Tensor] = []
 
     def follow(wanted: list[int], keep: Path | None, deadline: float = math.inf) -> list[int]:
@@ -112,15 +114,15 @@ def test_a_course_goes_on_where_it_was_stopped(tmp_path: Path):
 
 def test_what_would_end_too_late_is_not_begun(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(course, "TRIED", 2)
-    plan, table = read(BETA, 10**6, "float32"), Table(data(), CPU)
-    made = Course(plan, plan.run(data(), (0,)), table, CPU, "plain", course.time.monotonic() + 3.0, None)
+    plan, table = read_variant(BETA, 10**6, "float32"), Table(data(), CPU)
+    made = Course(plan, plan.to_run(data(), (0,)), table, CPU, "plain", course.time.monotonic() + 3.0, None)
     rows = list(made.rows([3, 10**6], lambda ensemble: {}))
     assert [row["step"] for row in rows] == [3] and made.trainer.state.step == 3
 
 
 def test_members_that_diverged_are_counted_and_left_out():
-    plan, table = read(BETA, 2, "float32"), Table(data(), CPU)
-    made = Course(plan, plan.run(data(), (0, 1, 2)), table, CPU, "plain", math.inf, None)
+    plan, table = read_variant(BETA, 2, "float32"), Table(data(), CPU)
+    made = Course(plan, plan.to_run(data(), (0, 1, 2)), table, CPU, "plain", math.inf, None)
     with torch.no_grad():
         made.trainer.state.parameters[1] = torch.nan
     seen: list[list[str]] = []

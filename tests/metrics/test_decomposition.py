@@ -19,7 +19,7 @@ from torch import distributions as D
 import untwine as uw
 from untwine.errors import UntwineError
 from untwine.metrics.families import aggregate
-from untwine.metrics.families.aggregate import check, log_aggregate, log_marginals, mapped, rows
+from untwine.metrics.families.aggregate import check_posterior, log_aggregate, log_marginals, mapped, rows
 from untwine.metrics.families.decomposition import decomposition, estimator_bias
 from untwine.model.info import Info
 from untwine.model.posteriors import DiagonalQ, FullQ, PointQ, Q
@@ -413,7 +413,7 @@ def test_what_has_no_density_is_refused(function: Callable[..., Any]):
 )
 def test_what_is_wrong_is_said(posterior: Any, prior: Any, message: str):
     with pytest.raises(UntwineError, match=message):
-        check(posterior, prior)
+        check_posterior(posterior, prior)
     with pytest.raises(UntwineError, match=message):
         decomposition(posterior, prior)
 

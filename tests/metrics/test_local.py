@@ -268,15 +268,15 @@ def test_metrics_on_examples_are_those_of_their_codes_and_labels(name):
     data = examples()
     codes, labels = turned(data.examples()), data.factors_of(range(len(data)))
     metric = uw.metrics.get(name)
-    told = metric.told(kinds=SPACE.kinds, seed=0)
+    known = metric.known_options(kinds=SPACE.kinds, seed=0)
     everything = sampled(name)(turned, data)  # more points than there are examples
     assert everything.settings["samples"] == 500
-    assert float(everything) == pytest.approx(float(metric(codes, labels, **told)), abs=1e-9)
+    assert float(everything) == pytest.approx(float(metric(codes, labels, **known)), abs=1e-9)
     some = sampled(name, points=300)(turned, data, seed=4)
     numbers = among(500, 300, seed=4)
-    told = metric.told(kinds=SPACE.kinds, seed=4)
+    known = metric.known_options(kinds=SPACE.kinds, seed=4)
     assert some.settings["samples"] == 300
-    assert float(some) == pytest.approx(float(metric(codes[numbers], labels[numbers], **told)), abs=1e-9)
+    assert float(some) == pytest.approx(float(metric(codes[numbers], labels[numbers], **known)), abs=1e-9)
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from sklearn.svm import LinearSVC
@@ -76,6 +76,7 @@ def test_no_optimiser_finds_less(C, kind):
 
 
 @given(st.integers(0, 10_000), st.integers(4, 40), st.integers(2, 5), st.floats(-3, 4), st.floats(-3, 3))
+@example(4, 4, 3, 3.0, 2.5)  # an outlier, whose square is in the sums but not in the loss
 @settings(max_examples=60, deadline=None)
 def test_the_gradient_vanishes(seed, n, classes, log_c, log_scale):
     rng = np.random.default_rng(seed)
@@ -92,7 +93,12 @@ def test_the_gradient_vanishes(seed, n, classes, log_c, log_scale):
         pulls = 2 * np.where(own, *weights) * active
         hessian = np.eye(2) + np.array([[pulls @ code**2, pulls @ code], [pulls @ code, pulls.sum()]])
         slope = gradient(found, code, own, weights)
-        assert slope @ np.linalg.solve(hessian, slope) <= 1e-16 * objective(found, code, own, weights)
+        # Or it is what rounding leaves: sums over the samples with a loss are differences of sums over all.
+        terms = 2 * np.where(own, *weights) * (np.abs(found[0] * code) + abs(found[1]) + 1)
+        noise = 4 * np.finfo(float).eps * np.array([terms @ np.abs(code), terms.sum()])
+        rounding = max(error @ np.linalg.solve(hessian, error) for error in (noise, noise * [1, -1]))
+        allowed = max(1e-16 * objective(found, code, own, weights), rounding)
+        assert slope @ np.linalg.solve(hessian, slope) <= allowed
 
 
 def test_factors_do_not_touch_each_other():

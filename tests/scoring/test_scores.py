@@ -18,7 +18,7 @@ import untwine as uw
 from untwine.errors import UntwineError
 from untwine.scoring import evaluation, storage
 from untwine.scoring.sources import Source
-from untwine.train import folder
+from untwine.train import record
 
 FAST: dict[str, Any] = {"rho": 0.2, "windows": 2, "points": 100, "examples": 50, "jacobians": 10}
 
@@ -60,8 +60,8 @@ def test_an_ensemble_with_a_folder_is_scored_once(tmp_path: Path, monkeypatch: p
 def test_run_json_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     uw.fit(tiny(steps=3), tmp_path / "run")
     reads = []
-    read = folder.read
-    monkeypatch.setattr(folder, "read", lambda path: reads.append(path) or read(path))
+    read = record.read
+    monkeypatch.setattr(record, "read", lambda path: reads.append(path) or read(path))
     uw.evaluate(tmp_path / "run", ["mig", "local-mig"], **FAST)
     assert len(reads) == 1
 
@@ -109,6 +109,8 @@ def test_metrics_of_ones_own_by_name_and_as_functions(ensemble: uw.Ensemble):
     finally:
         del uw.metrics.score.metrics._entries["spread_of_codes"]
     assert uw.metric is uw.metrics.metric
+    with pytest.raises(UntwineError, match="If 'local-spread-of-codes' is your own, import the module that defines it"):
+        uw.evaluate(ensemble, ["local_spread_of_codes(power=2.0)"], **FAST)
 
 
 def test_metrics_with_arguments_as_partials(ensemble: uw.Ensemble):

@@ -1,4 +1,4 @@
-"""A variant's pack on its way through training: scored at some steps, stopped where the time ends, and resumed."""
+"""Training a variant's pack: scored at given steps, stopped at a deadline, and resumed from checkpoints."""
 
 from __future__ import annotations
 
@@ -21,45 +21,63 @@ from untwine.train.run import Run
 from untwine.train.table import Table
 from untwine.train.trainer import Trainer
 
-TRIED = 500  # steps after which it is known how long the others take
+TRIED = 500  # steps after which the speed of training is known
 SAVED = 60.0  # seconds between checkpoints
 
-# An ensemble to the scores of its members, by name.
+# From an ensemble to the scores of its members, by name.
 Score = Callable[[Ensemble], dict[str, list[float]]]
 
 
 class Course:
-    """Trains a pack, and gives a row for each name of its variant at each step that is asked for.
+    """Trains a pack, and yields a row for each name of its variant at each step that is asked for.
 
-    Before `deadline` (of `time.monotonic`) nothing is cut short: what would end later is not begun, or, where there is
-    a folder for checkpoints, trains until then and goes on from there the next time.
+    A step that would end after the deadline is not begun. Where there is a folder for checkpoints, training goes on
+    until the deadline, and resumes from there the next time.
+
+    Args:
+        variant: The variant, which may have several names in one pack.
+        run: Its run.
+        table: The training examples.
+        device: Where to train.
+        path: auto, plain or fast.
+        deadline: When to stop, as a time of `time.monotonic`.
+        keep: The folder for checkpoints, or None.
     """
 
     def __init__(
         self,
-        plan: Variant,
-        spec: Run,
+        variant: Variant,
+        run: Run,
         table: Table,
         device: torch.device,
         path: str,
         deadline: float,
         keep: Path | None,
     ):
-        self.plan, self.spec, self.device, self.deadline, self.keep = plan, spec, device, deadline, keep
+        self.variant = variant
+        self.run = run
+        self.device = device
+        self.deadline = deadline
+        self.keep = keep
         begun = time.monotonic()
-        self.trainer = Trainer(Pack(spec.members(), spec.info(), device), spec, table)
-        self.about = {"run": spec.id, "members": [member.id for member in spec.members()]}
-        found = None if keep is None else checkpoint.newest(keep, self.about)
-        if found is not None:
-            self.trainer.state.put(*found)
+        self.trainer = Trainer(Pack(run.members(), run.info(), device), run, table)
+        self.about = {"run": run.id, "members": [member.id for member in run.members()]}
+        stored = None if keep is None else checkpoint.newest(keep, self.about)
+        if stored is not None:
+            self.trainer.state.put(*stored)
         self.trainer.take_path(path)
         wait(self.device)
         self.compiled = time.monotonic() - begun
         self.terms: dict[str, dict[str, Any]] = {}
-        self.scoring = 0.0  # seconds
+        self.scoring = 0.0  # seconds spent on scores
 
     def rows(self, wanted: Sequence[int], score: Score) -> Iterator[Row]:
-        """The rows of these steps, or of as many as there is time for."""
+        """The rows of the steps wanted, or of as many as there is time for.
+
+        Args:
+            wanted: Steps.
+            score: A function from an ensemble to the scores of its members.
+        """
         trainer, first = self.trainer, self.trainer.state.step
         wanted = sorted(step for step in wanted if step >= first)
         if wanted and wanted[0] == first:
@@ -71,12 +89,16 @@ class Course:
             step, now = trainer.state.step, time.monotonic()
             self.terms = entry["members"] if entry is not None else self.terms
             if step in wanted or step - first == TRIED:
-                each = self._each(start + self.scoring - before, step - first)
+                each = self._seconds_per_step(start + self.scoring - before, step - first)
                 if step in wanted:
                     yield from self._scored(score, each)
-                ends = time.monotonic() - step * each
+                begun = time.monotonic() - step * each  # as if all steps had been trained in one go
                 if self.keep is None:
-                    wanted = [one for one in wanted if one <= step or ends + one * each + self.scoring < self.deadline]
+                    wanted = [
+                        later
+                        for later in wanted
+                        if later <= step or begun + later * each + self.scoring < self.deadline
+                    ]
             if self.keep is not None and (now - saved > SAVED or now > self.deadline):
                 wait(self.device)  # the queue of the device may be long
                 saved = self._save()
@@ -85,13 +107,12 @@ class Course:
         if self.keep is not None:
             self._save()
 
-    def _each(self, start: float, steps: int) -> float:
-        """Seconds for each step since then."""
+    def _seconds_per_step(self, start: float, steps: int) -> float:
         wait(self.device)
         return (time.monotonic() - start) / steps
 
     def _scored(self, score: Score, each: float) -> Iterator[Row]:
-        """A row for each name, of the members that live."""
+        """A row for each name of the variant, over its members that have not diverged."""
         pack, begin = self.trainer.pack, time.monotonic()
         alive = [i for i, died in enumerate(self.trainer.state.died.tolist()) if died < 0]
         models = [pack.model(self.trainer.state.weights, i) for i in alive]
@@ -100,10 +121,10 @@ class Course:
         seconds = time.monotonic() - begin
         self.scoring += seconds
         facts = {"path_taken": self.trainer.path, "ms_per_step": 1e3 * each, "compile_seconds": self.compiled}
-        for name, places in self.plan.members(len(pack.members)):
+        for name, places in self.variant.members(len(pack.members)):
             kept = [alive.index(i) for i in places if i in alive]
             terms = [self.terms.get(pack.members[i].name, {}) for i in places if i in alive]
-            row = {"variant": name, "step": self.trainer.state.step, **summed(values, kept), **_means(terms)}
+            row = {"variant": name, "step": self.trainer.state.step, **summarise(values, kept), **_means(terms)}
             yield row | {"diverged": len(places) - len(kept), **facts, "scoring_seconds": seconds}
 
     def _save(self) -> float:
@@ -112,25 +133,29 @@ class Course:
         return time.monotonic()
 
 
-def summed(values: dict[str, list[float]], kept: Sequence[int]) -> Row:
-    """Of each score the mean over some members, Student's interval, and the values themselves.
+def summarise(scores: dict[str, list[float]], members: Sequence[int]) -> Row:
+    """The mean of each score over members, Student's interval, and the values themselves.
 
-    >>> summed({"mig": [0.1, 0.5, 0.3]}, [0, 2])["mig"], summed({"mig": [0.1]}, [0])["mig interval"]
+    Args:
+        scores: The scores of all members, by name.
+        members: The places of the members to summarise.
+
+    >>> summarise({"mig": [0.1, 0.5, 0.3]}, [0, 2])["mig"], summarise({"mig": [0.1]}, [0])["mig interval"]
     (0.2, None)
     """
     row: Row = {}
-    for name, everybody in values.items():
-        own = [everybody[i] for i in kept]
-        known = summary(own) if own else None
+    for name, by_member in scores.items():
+        values = [by_member[i] for i in members]
+        known = summary(values) if values else None
         interval = known.interval if known else None
-        row |= {name: known and known.mean, f"{name} interval": interval and list(interval), f"{name} values": own}
+        row |= {name: known and known.mean, f"{name} interval": interval and list(interval), f"{name} values": values}
     return row
 
 
 def _means(terms: Sequence[dict[str, Any]]) -> Row:
-    """The last line of the log, on average."""
-    found = {}
+    """The means of logged terms over members, without numbers that are not finite."""
+    means = {}
     for name in terms[0] if terms else ():
-        numbers = [one[name] for one in terms if one.get(name) is not None and math.isfinite(one[name])]
-        found[name] = sum(numbers) / len(numbers) if numbers else None
-    return found
+        numbers = [term for logged in terms if (term := logged.get(name)) is not None and math.isfinite(term)]
+        means[name] = sum(numbers) / len(numbers) if numbers else None
+    return means

@@ -103,7 +103,7 @@ def measure(
     limit_minutes: float | None = None,
     missing: bool = False,
     dataset: Dataset | None = None,
-    network: str = "rhodes64",
+    network: Any = "rhodes64",
 ) -> list[Row]:
     """Measure all cases of a plan, and return their rows; a case that fails has a row that says why.
 
@@ -118,7 +118,7 @@ def measure(
         limit_minutes: Begin no more cases after so long.
         missing: Measure only what the file lacks.
         dataset: The data to train on; by default three_dots.
-        network: The name of the network.
+        network: The network, or its name.
     """
     start = time.monotonic()
     dataset = three_dots() if dataset is None else dataset
@@ -151,7 +151,7 @@ class Bench:
         steps: int,
         batch_size: int,
         dataset: Dataset,
-        network: str,
+        network: Any,
     ):
         self.variants = variants
         self.device = device

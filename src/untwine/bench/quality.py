@@ -1,4 +1,4 @@
-"""What a cheaper way of training costs in quality: variants of a method, several seeds each, and their local scores."""
+"""What cheaper training costs in quality: local scores of variants of a method, over several seeds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from untwine.bench.course import Course
 from untwine.bench.devices import alone, describe, free
 from untwine.bench.rows import Row, Rows
-from untwine.bench.variants import read
+from untwine.bench.variants import read_variant
 from untwine.data.contract import Dataset
 from untwine.data.families.dots import three_dots
 from untwine.errors import UntwineError, brief
@@ -61,24 +61,25 @@ def run(
 ) -> list[Row]:
     """Local MIG and local modularity of variants on three_dots: means over seeds with Student's 95% intervals.
 
-    A variant is a method with whatever differs from its defaults: "jl1-vae columns=1 images=0.25 precision=bfloat16
+    A variant is a method with what differs from its defaults: "jl1-vae columns=1 images=0.25 precision=bfloat16
     padding=same log_variance=0 anneal=60000 steps=160000". Several values of a number, "gamma=0.05,0.1", train side by
-    side in one pack, a row for each. Every row is written as soon as it is known, and what the file has already is not
-    computed again. Several of these commands on one GPU, with files of their own, compile at once and train in turn.
+    side in one pack, and each has a row. Rows are written as soon as they are known, and rows that the file has already
+    are not computed again. Several of these commands on one GPU, each with its own file, compile at the same time and
+    train in turn.
 
     Args:
         variants: What to train.
-        seeds: Of each variant, such as 0-4.
-        steps: Of training, for variants that do not say it.
+        seeds: The seeds of each variant, such as 0-4.
+        steps: Training steps of variants that do not name them.
         at: Steps at which members are scored besides the last.
-        precisions: float32, bfloat16, or both, for variants that do not say it.
-        radii: Of the windows.
-        windows: How many.
-        points: States in each.
+        precisions: float32, bfloat16, or both, for variants that do not name one.
+        radii: Radii of the windows, as fractions of each factor's range.
+        windows: How many windows.
+        points: States in each window.
         path: auto, plain or fast.
         device: auto, cpu, cuda or mps.
-        limit_minutes: Do not begin what would end later, going by the speed of its first steps.
-        keep: A folder for checkpoints: what was stopped goes on there.
+        limit_minutes: Begin nothing that would end later, judging by the speed of the first steps.
+        keep: A folder for checkpoints, from which training that was stopped resumes.
         out: A JSON file to which the rows are added.
         size: Width and height of the images.
         examples: Training examples.
@@ -88,33 +89,44 @@ def run(
     check_path(path, chosen, "vmap")
     if windows < 1 or points < 2 or not radii or min(radii) <= 0:
         raise UntwineError("scores need one window or more of two points or more, and radii above zero")
-    plans = list(dict.fromkeys(read(text, steps, precision) for text in variants for precision in precisions))
-    for plan in plans:
-        check_precision(plan.precision, chosen)
+    chosen_variants = list(
+        dict.fromkeys(read_variant(text, steps, precision) for text in variants for precision in precisions)
+    )
+    for variant in chosen_variants:
+        check_precision(variant.precision, chosen)
     dataset = three_dots(size=size, examples=examples)
     score = functools.partial(score_members, dataset=dataset, radii=radii, windows=windows, points=points)
-    specs = [plan.run(dataset, parse_seeds(seeds)) for plan in plans]  # a word that is wrong is refused before all else
+    # A run that cannot be made is refused before anything trains.
+    runs = [variant.to_run(dataset, parse_seeds(seeds)) for variant in chosen_variants]
     rows = Rows(out, KEYS, describe(chosen))
     with exact(chosen):
         table = Table(dataset, chosen)
-        for plan, spec in zip(plans, specs, strict=True):
+        for variant, spec in zip(chosen_variants, runs, strict=True):
             if time.monotonic() > deadline:
                 break
-            key = {"steps": spec.steps, "precision": plan.precision, "path": path, "seeds": seeds, "radii": list(radii)}
-            key |= {"windows": windows, "points": points, "dataset": dict(dataset.spec)}
+            key = {
+                "steps": spec.steps,
+                "precision": variant.precision,
+                "path": path,
+                "seeds": seeds,
+                "radii": list(radii),
+                "windows": windows,
+                "points": points,
+                "dataset": dict(dataset.spec),
+            }
             wanted = sorted({*(step for step in at if 0 < step < spec.steps), spec.steps})
-            if all(rows.find(key | {"variant": name, "step": step}) for name in plan.names for step in wanted):
+            if all(rows.find(key | {"variant": name, "step": step}) for name in variant.names for step in wanted):
                 continue
             free(chosen)
-            where = None if keep is None else Path(keep) / spec.id
+            folder = None if keep is None else Path(keep) / spec.id
             try:
-                course = Course(plan, spec, table, chosen, path, deadline, where)
+                course = Course(variant, spec, table, chosen, path, deadline, folder)
                 with alone(chosen):
                     for row in course.rows(wanted, score):
                         rows.put(key | row)
-            except Exception as error:  # out of memory, say: the others need not suffer
-                why = brief(error)
-                warnings.warn(f"{plan.names[0]} ({plan.precision}) failed: {why}", stacklevel=2)
+            except Exception as error:  # out of memory, say: the other variants can still train
+                message = f"{variant.names[0]} ({variant.precision}) failed: {brief(error)}"
+                warnings.warn(message, stacklevel=2)
     return rows.new
 
 

@@ -24,9 +24,9 @@ Pairs = tuple[tuple[str, Any], ...]
 
 @dataclass(frozen=True)
 class Variant:
-    """A method with its arguments, those of its network, and settings of its run.
+    """A method with its arguments, arguments of its network, and settings of its run.
 
-    `several` are a number and its values, where these train side by side.
+    `several` is a number of the method with several values, which train side by side in one pack.
     """
 
     method: str
@@ -41,24 +41,25 @@ class Variant:
 
     @property
     def names(self) -> list[str]:
-        """How the variant is called, for each of several values; steps and precision have columns of their own."""
-        own = [pair for pair in self.settings if pair[0] not in ("steps", "precision")]
-        text = " ".join(f"{key}={value}" for key, value in (*self.arguments, *self.layout, *own))
+        """The name of the variant, or one for each of several values; steps and precision have columns instead."""
+        settings = [pair for pair in self.settings if pair[0] not in ("steps", "precision")]
+        text = " ".join(f"{key}={value}" for key, value in (*self.arguments, *self.layout, *settings))
         name = f"{self.method} {text}".strip()
         if self.several is None:
             return [name]
         return [f"{name} {self.several[0]}={value:g}" for value in self.several[1]]
 
     def members(self, count: int) -> Iterator[tuple[str, range]]:
-        """For each name the places of its members in a pack."""
+        """Each name with the places of its members in a pack of so many."""
         names = self.names
         share = count // len(names)
         for i, name in enumerate(names):
             yield name, range(i * share, (i + 1) * share)
 
-    def run(self, dataset: Dataset, seeds: Sequence[int]) -> Run:
-        """What trains: all seeds for the first of several values, then all for the next."""
-        arguments, count = dict(self.arguments), 1
+    def to_run(self, dataset: Dataset, seeds: Sequence[int]) -> Run:
+        """The run of a variant: all seeds for the first of several values, then all for the next."""
+        arguments = dict(self.arguments)
+        count = 1
         if self.several is not None:
             key, values = self.several
             count = len(values)
@@ -73,10 +74,15 @@ class Variant:
         )
 
 
-def read(text: str, steps: int, precision: str) -> Variant:
-    """A variant from text, with settings where it does not say them.
+def read_variant(text: str, steps: int, precision: str) -> Variant:
+    """The variant that a text describes.
 
-    >>> variant = read("jl1-vae columns=1 gamma=0.1,0.2 padding=same", 100, "float32")
+    Args:
+        text: A method, and then what differs from its defaults, as name=value.
+        steps: Training steps, if the text does not name them.
+        precision: float32 or bfloat16, if the text does not name one.
+
+    >>> variant = read_variant("jl1-vae columns=1 gamma=0.1,0.2 padding=same", 100, "float32")
     >>> variant.names
     ['jl1_vae columns=1 padding=same gamma=0.1', 'jl1_vae columns=1 padding=same gamma=0.2']
     >>> variant.settings
@@ -93,12 +99,14 @@ def read(text: str, steps: int, precision: str) -> Variant:
         key, equals, value = word.partition("=")
         key = key.replace("-", "_")
         if not equals:
-            raise UntwineError(f"a variant is a method and then name=value, and {word!r} in {text!r} is none")
+            raise UntwineError(
+                f"a variant is a method and then name=value, but {word!r} in {text!r} is not of that form"
+            )
         refuse_unknown("word of a variant:", [key], [*defaults, *LAYOUT, *SETTINGS])
         if "," in value:
             if several is not None or not isinstance(defaults.get(key), float):
                 raise UntwineError(f"one number of a method may have several values, and {word!r} in {text!r} may not")
-            several = key, tuple(_number(one, text) for one in value.split(","))
+            several = key, tuple(_number(number, text) for number in value.split(","))
         else:
             (arguments if key in defaults else layout if key in LAYOUT else settings)[key] = _value(value)
     return Variant(method, tuple(arguments.items()), tuple(layout.items()), tuple(settings.items()), several)

@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from untwine.cli import UsageError, flags, output, tables
+from untwine.cli import flags, output, tables
+from untwine.cli.usage import UsageError
 
 ABOUT = """Train two seeds of beta-VAE and two of JL1-VAE on small pictures of three dots, and compare them.
 
 It ends with local MIG and local modularity of both, and a t-test between them. It takes a few minutes on two CPU
-cores. Started again, it goes on where it was stopped.
+cores. Started again, it resumes where it was stopped.
 """
 
 
 def demo(args: list[str]) -> None:
-    # On a machine that is busy with other things, threads that spin while they wait make it many times slower.
-    # It counts only before torch is loaded.
+    # On a busy machine, threads that spin while they wait make it many times slower. This must be set before torch is
+    # loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from untwine.experiments import demo
 
@@ -48,6 +49,6 @@ def demo(args: list[str]) -> None:
 
 def _finished(methods: dict[str, dict[str, Any]]) -> set[str]:
     """The ids of all members that are trained."""
-    from untwine.train.folder import FINISHED
+    from untwine.train.record import FINISHED
 
     return {m["id"] for members in methods.values() for m in members.values() if m["state"] in FINISHED}

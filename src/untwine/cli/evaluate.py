@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from untwine.cli import UsageError, asked, flags, output, tables
+from untwine.cli import flags, output, tables
+from untwine.cli.usage import UsageError, as_usage_errors
 from untwine.errors import UntwineError
 
 ABOUT = """Score the finished models of one or more runs, and write scores.json into each run's folder.
 
-A metric on a sample of all states is named as it is (mig). local-mig is its mean over windows of radius --rho around
-random states (rhodes2021); so are all others marked with a star below. Arguments of a metric's own go in brackets. What
-was scored before, in the same way, is not computed again. --compare sets runs against each other, score by score: with
-Welch's t-test, over their seeds.
+mig scores a sample of all states; local-mig is its mean over windows of radius --rho around random states
+(rhodes2021). Every metric with a star below has such a local form. Arguments of a metric go in brackets. What was
+scored before with the same settings is not computed again. --compare compares runs score by score, with Welch's t-test
+over their seeds.
 
 Examples:
 - untwine evaluate runs/jl1 --metrics mig dci local-mig "local-modularity(bins=10)" --rho 0.1 0.2
@@ -47,7 +48,7 @@ def evaluate(args: list[str]) -> None:
         raise UsageError(f"evaluate needs the folder of a run, before any options: {USAGE}")
     if parsed.compare and len(paths) < 2:
         raise UsageError("--compare needs two runs or more: untwine evaluate runs/ONE runs/OTHER --compare")
-    with asked():
+    with as_usage_errors():
         evaluation.refuse_impossible(*(settings[name] for name in ("metrics", "rho", "windows", "points")))
         pick_device(settings["device"])
     runs: dict[str, Scores] = {}

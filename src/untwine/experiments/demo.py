@@ -49,7 +49,7 @@ def run_demo(
         try:
             uw.fit(spec, folder(out, name), device)
         except Interrupted:
-            raise Interrupted("interrupted; what was trained is kept: start the demo again to go on") from None
+            raise Interrupted("interrupted; what was trained is kept: start the demo again to resume") from None
     settings = {"windows": windows, "points": points, "device": device}
     scores = {name: uw.evaluate(folder(out, name), METRICS, **settings) for name in methods}
     return {

@@ -10,16 +10,16 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from untwine.kernels import operators
+from untwine.kernels.autograd import Chain, ChainNorm, Link, Plan
 from untwine.kernels.differences import activation_difference
+from untwine.kernels.geometry import Geometry
 from untwine.kernels.layers import torch_type
-
-if TYPE_CHECKING:
-    from untwine.kernels.autograd import Plan
 
 _FAST: ContextVar[bool] = ContextVar("fast", default=False)
 
@@ -86,9 +86,6 @@ class Stage(nn.Module):
 
     def _plan(self, shape: Sequence[int], tangents: bool) -> Plan:
         """The chain for images of this height and width."""
-        from untwine.kernels.autograd import Link, Plan
-        from untwine.kernels.geometry import Geometry
-
         links, (height, width) = [], shape
         layers = list(self.layers)
         for number, layer in enumerate(layers):
@@ -112,8 +109,6 @@ class Stage(nn.Module):
     def _apply_chain(
         self, x: Tensor, rest: Sequence[Tensor | None], tangents: bool, finite: bool = False
     ) -> list[Tensor]:
-        from untwine.kernels.autograd import Chain
-
         plan = replace(self._plan(x.shape[2:], tangents), finite=finite)
         return list(Chain.apply(plan, _to_kernel_layout(x), *self._weights(), *rest))  # type: ignore[no-untyped-call]
 
@@ -150,9 +145,6 @@ class Stage(nn.Module):
             u: A weight for each number of the output, `[batch, ...]`.
             p: 1 or 2.
         """
-        from untwine.kernels import operators
-        from untwine.kernels.autograd import ChainNorm
-
         plan, half = self._plan(tangents.shape[3:], True), self._relus()
         masks = masks[: 2 * half]
         if not plan.folds or half < 2 or len(plan.links) != half + 1:
@@ -180,8 +172,6 @@ class Stage(nn.Module):
             kept: What the pass kept, from `trace` with `finite`.
             differences: Differences in front of the stage, `[columns, batch, ...]`.
         """
-        from untwine.kernels.autograd import Chain, Plan
-
         plan, relu = self._plan(differences.shape[3:], True), nn.ReLU()
         x, relu_inputs = _to_kernel_layout(differences.flatten(0, 1)), iter(kept[2 * self._relus() :])
         for link, weight in zip(plan.links, self._weights(), strict=True):

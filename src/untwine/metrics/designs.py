@@ -1,4 +1,4 @@
-"""Sampling designs: which states a metric needs to see, drawn from any factor space or window, or which examples."""
+"""Sampling designs: which states of a factor space or a window, or which examples, a metric is scored on."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ from jaxtyping import Int64
 
 from untwine.data.factors import FactorSpace
 from untwine.errors import UntwineError
+from untwine.namespace import directory
 from untwine.streams import np_uniform
+
+__all__ = ["Design", "Groups", "Independent", "Pairs"]
+__dir__ = directory(__all__)
 
 
 @dataclass(frozen=True)
 class Design(ABC):
-    """How a metric's sample is drawn. `points` is how many states it has unless another number is asked for.
+    """How a metric's sample is drawn. `points` is the default number of its states.
 
-    A design that `intervenes` chooses states itself, or what is made of its sample counts on factors that are
-    independent: both need an image of every state. Any other design may draw from the examples that there are.
+    A design that `intervenes` chooses states itself, or serves a metric that counts on independent factors: both need
+    an image of every state. Any other design may draw from the examples that there are.
     """
 
     points: int = 10_000
@@ -26,7 +30,14 @@ class Design(ABC):
 
     @abstractmethod
     def draw(self, grid: FactorSpace, points: int, seed: int, step: int = 0) -> Int64[np.ndarray, "*samples k"]:
-        """States of the grid, at most `points` of them; a pure function of the seed and the step."""
+        """States of the grid, a pure function of the seed and the step.
+
+        Args:
+            grid: The factor space, or that of a window.
+            points: The most states to draw.
+            seed: Seed of the sample.
+            step: The number of the sample, such as that of a window.
+        """
 
 
 @dataclass(frozen=True)
@@ -108,7 +119,14 @@ class Pairs(Groups):
 
 
 def chosen(grid: FactorSpace, groups: int, seed: int, step: int) -> Int64[np.ndarray, " groups"]:
-    """For each group the factor that is held, uniform among those of more than one value."""
+    """The factor that each group holds, uniform among those of more than one value.
+
+    Args:
+        grid: The factors.
+        groups: How many groups.
+        seed: Seed of the choice.
+        step: The number of the sample.
+    """
     movable = np.flatnonzero(np.array(grid.sizes) > 1)
     if not len(movable):
         raise UntwineError("every factor has a single value: there is none to hold")
@@ -118,7 +136,14 @@ def chosen(grid: FactorSpace, groups: int, seed: int, step: int) -> Int64[np.nda
 def among(
     examples: int, points: int, seed: int, step: int = 0, purpose: str = "examples"
 ) -> Int64[np.ndarray, " some"]:
-    """Numbers of examples, uniform and without repetition: `points` of them, or all, in random order.
+    """Numbers of examples in random order, without repetition.
+
+    Args:
+        examples: How many examples there are.
+        points: How many numbers to draw; all if there are no more.
+        seed: Seed of the order.
+        step: The number of the sample.
+        purpose: What the numbers are for: different purposes have different orders.
 
     >>> among(1000, 3, seed=0).shape, sorted(among(4, 10, seed=0).tolist())
     ((3,), [0, 1, 2, 3])

@@ -1,4 +1,4 @@
-"""From states or examples to codes: observe, encode, and encode nothing twice where it can be remembered."""
+"""The codes of states or examples: observed, encoded, and cached where there is room."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from untwine.checks import as_array
 from untwine.data.contract import Dataset
 from untwine.data.factors import FactorSpace
 from untwine.errors import UntwineError
+from untwine.metrics.score import metrics
 
 # Images `[n, *shape]` to codes `[n, d]`, or `[members, n, d]` of several models: arrays or tensors.
 Encode = Callable[[np.ndarray], Any]
@@ -21,15 +22,19 @@ Encode = Callable[[np.ndarray], Any]
 Images = Callable[[np.ndarray], Any]
 
 _IMAGES = 2**25  # bytes of images that are observed at once
-_TABLE = 2**29  # bytes of codes that are kept
+_TABLE = 2**29  # bytes of codes that are cached
 
 
 class Encoder:
     """The codes of a dataset's states, `[*samples, d]` or `[members, *samples, d]`, and those of its examples.
 
-    States that occur twice are encoded once. Where all states of the dataset (or all examples) fit into memory, their
-    codes are kept: windows, radii and metrics that share states share the work. Where `encode` is a method of what is
-    on a GPU (it has a `device`), and the dataset can draw there, images of states are made there and stay.
+    States that occur twice are encoded once. Where the codes of all states of the dataset (or of all examples) fit into
+    memory, they are cached: windows, radii and metrics that share states share the work. Where `encode` is a method of
+    an object on a GPU (with `takes_tensors_on`), and the dataset can draw there, images of states never leave it.
+
+    Args:
+        encode: A function from images to codes, such as `ensemble.encode`.
+        dataset: The data whose states and examples are encoded.
 
     >>> import untwine.datasets
     >>> squares = untwine.datasets.xy_squares()
@@ -46,19 +51,21 @@ class Encoder:
     """
 
     def __init__(self, encode: Encode, dataset: Dataset):
-        self.encode, self.dataset = encode, dataset
-        self.on_images: Callable[[int], Any] | None = None  # is told how many were encoded
-        self._states, self._examples = _Kept(), _Kept()
+        self.encode = encode
+        self.dataset = dataset
+        self.on_images: Callable[[int], Any] | None = None  # called with the number of images that were encoded
+        self._states = _Cache()
+        self._examples = _Cache()
         self._pack: bool | None = None
         # An ensemble says that it takes tensors of its device; any other model gets arrays.
-        self._observe = _drawn_on(getattr(getattr(encode, "__self__", None), "takes_tensors_on", None), dataset)
+        self._observe = _images_on(getattr(getattr(encode, "__self__", None), "takes_tensors_on", None), dataset)
 
     @property
     def space(self) -> FactorSpace:
         if self.dataset.factors is None:
             raise UntwineError(
-                f"{self.dataset!r} has no factors, so a model's codes cannot be compared with them; "
-                "metrics that need none (hoyer, dto, delta_kl, udr, decomposition) work"
+                f"{self.dataset!r} has no factors, so a model's codes cannot be compared with them; metrics that need "
+                f"none ({', '.join(name for name in metrics if 'factors' not in metrics[name].takes)}) work"
             )
         return self.dataset.factors
 
@@ -78,41 +85,41 @@ class Encoder:
             def observe(numbers: np.ndarray) -> Any:
                 return self._observe(space.factors(numbers))
 
-            codes = self._remembered(index, self._states, space.states, observe)[back]
+            codes = self._cached(index, self._states, space.states, observe)[back]
         return self._members(codes, factors.shape[:-1])
 
     def of_examples(self, numbers: Int64[np.ndarray, " n"]) -> Float32[np.ndarray, "*members n d"]:
-        """The codes of training examples, each of them one."""
-        codes = self._remembered(numbers, self._examples, len(self.dataset), self.dataset.batch)
+        """The codes of training examples, whose numbers differ."""
+        codes = self._cached(numbers, self._examples, len(self.dataset), self.dataset.batch)
         return self._members(codes, numbers.shape)
 
     def _members(self, codes: Float32[np.ndarray, "n members d"], samples: tuple[int, ...]) -> np.ndarray:
-        whole = np.moveaxis(codes, 1, 0).reshape(codes.shape[1], *samples, codes.shape[2])
-        return whole if self._pack else whole[0]
+        by_member = np.moveaxis(codes, 1, 0).reshape(codes.shape[1], *samples, codes.shape[2])
+        return by_member if self._pack else by_member[0]
 
-    def _remembered(
-        self, numbers: Int64[np.ndarray, " n"], kept: _Kept, count: int, images: Images
+    def _cached(
+        self, numbers: Int64[np.ndarray, " n"], cache: _Cache, count: int, images: Images
     ) -> Float32[np.ndarray, "n members d"]:
-        """The codes of these of `count` things, whose numbers differ."""
-        if kept.table is None:
+        """The codes of states or examples, of which there are `count`; the numbers differ."""
+        if cache.table is None:
             codes = self._encoded(numbers, images)
             if count * codes[0].nbytes <= _TABLE:
-                kept.table, kept.known = np.empty((count, *codes.shape[1:]), np.float32), np.zeros(count, bool)
-                kept.table[numbers], kept.known[numbers] = codes, True
+                cache.table, cache.known = np.empty((count, *codes.shape[1:]), np.float32), np.zeros(count, bool)
+                cache.table[numbers], cache.known[numbers] = codes, True
             return codes
-        new = numbers[~kept.known[numbers]]
+        new = numbers[~cache.known[numbers]]
         if len(new):
-            kept.table[new], kept.known[new] = self._encoded(new, images), True
-        return kept.table[numbers]
+            cache.table[new], cache.known[new] = self._encoded(new, images), True
+        return cache.table[numbers]
 
     def _encoded(self, things: Int64[np.ndarray, "n ..."], images: Images) -> Float32[np.ndarray, "n members d"]:
         bytes_each = math.prod(self.dataset.shape) * self.dataset.dtype.itemsize
         parts = []
         for part in np.array_split(things, -(-len(things) * bytes_each // _IMAGES)):
-            made = self.encode(images(part))
-            if isinstance(made, tuple):
+            encoded = self.encode(images(part))
+            if isinstance(encoded, tuple):
                 raise UntwineError("encode gave a tuple: it must give the codes alone, such as the posterior means")
-            codes = as_array(made).astype(np.float32)
+            codes = as_array(encoded).astype(np.float32)
             changed = bool(parts) and codes.size != parts[0][0].size * len(part)
             if codes.ndim not in (2, 3) or codes.shape[-2] != len(part) or changed:
                 raise UntwineError(
@@ -126,8 +133,8 @@ class Encoder:
         return np.concatenate(parts)
 
 
-def _drawn_on(device: Any, dataset: Dataset) -> Images:
-    """How states are shown to a model on a device: drawn there where the dataset can, else observed as ever."""
+def _images_on(device: Any, dataset: Dataset) -> Images:
+    """How images of states are made: on the device of the model where the dataset can draw there, else by `observe`."""
     draw = getattr(dataset, "draw", None)
     if draw is None or getattr(device, "type", None) != "cuda":
         return dataset.observe
@@ -136,7 +143,7 @@ def _drawn_on(device: Any, dataset: Dataset) -> Images:
     return lambda factors: draw(torch.from_numpy(factors).to(device))
 
 
-class _Kept:
+class _Cache:
     """Codes `[things, members, d]`, and which of them are known."""
 
     table: np.ndarray | None = None

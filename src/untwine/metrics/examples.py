@@ -1,4 +1,4 @@
-"""Where not every state has an image, or some have several: the examples themselves are sampled, all or in windows."""
+"""Sampling of training examples, for datasets that do not have exactly one image of every state."""
 
 from __future__ import annotations
 
@@ -16,11 +16,15 @@ from untwine.metrics.designs import among
 from untwine.metrics.score import metrics
 
 LEAST = 20  # examples that a window must hold
-TRIES = 1000  # examples around which windows are looked for
+TRIES = 1000  # examples around which windows are tried
 
 
 def inside(window: Window, labels: Int64[np.ndarray, "n k"]) -> Int64[np.ndarray, " some"]:
-    """Which examples have factors in a window.
+    """The numbers of the examples whose factors are in a window.
+
+    Args:
+        window: The window.
+        labels: The factors of all examples.
 
     >>> space = FactorSpace(("x",), (10,), ("cyclic",))
     >>> inside(around(space, 0.2, centre=[0], wrap=True), np.arange(10)[:, None]).tolist()
@@ -32,35 +36,49 @@ def inside(window: Window, labels: Int64[np.ndarray, "n k"]) -> Int64[np.ndarray
 def windows_among(
     space: FactorSpace, labels: Int64[np.ndarray, "n k"], radius: float, samples: int, seed: int, **rules: Any
 ) -> list[Window]:
-    """Windows around examples in random order, none around one twice: those that hold enough for a score.
+    """Windows around different random examples, each with 20 examples or more and a factor that varies among them.
 
-    These are at least 20 examples, and a factor that varies among them. There may be fewer than `samples`: all that
-    are found around 1,000 examples.
+    At most 1,000 examples are tried, so there may be fewer windows than asked for; if there are none, that is an error.
+
+    Args:
+        space: The factors.
+        labels: The factors of all examples.
+        radius: The radius of a window, as a fraction of each factor's values.
+        samples: How many windows.
+        seed: Seed of the examples that are tried.
+        **rules: Further arguments of `data.windows.around`.
 
     >>> space = FactorSpace(("x", "y"), (10, 10), ("ordered", "ordered"))
     >>> len(windows_among(space, space.sample(200, seed=0), 0.2, 5, seed=0))
     5
     """
-    found, fullest = [], 0
+    windows = []
+    fullest = 0
     centres = among(len(labels), TRIES, seed, purpose="centres of windows")
     for number in centres:
         window = around(space, radius, centre=labels[number], **rules)
         held = inside(window, labels)
         fullest = max(fullest, len(held))
         if len(held) >= LEAST and varying(labels[held]).any():
-            found.append(window)
-        if len(found) == samples:
+            windows.append(window)
+        if len(windows) == samples:
             break
-    if not found:
+    if not windows:
         raise UntwineError(
             f"no window of radius {radius:g} holds {LEAST} examples of different factors: the fullest, of those around "
             f"{len(centres):,} of the {len(labels):,} examples, holds {fullest}; take a larger radius (rho)"
         )
-    return found
+    return windows
 
 
 def refuse_interventions(metric: str, dataset: Dataset, labels: Int64[np.ndarray, "n k"]) -> None:
-    """The error for a metric that intervenes on factors, where these are as they were found."""
+    """Raise the error for a metric that intervenes on factors, on data whose factors are only observed.
+
+    Args:
+        metric: The name of the metric.
+        dataset: The data.
+        labels: The factors of all examples.
+    """
     assert dataset.factors is not None
     name, states = dataset.spec.get("name", "this dataset"), dataset.factors.states
     seen = len(np.unique(labels, axis=0))

@@ -8,8 +8,9 @@ from typing import Any
 from untwine.data.contract import Dataset
 from untwine.errors import UntwineError
 from untwine.metrics.encoder import Encode, Encoder
-from untwine.metrics.sampling import Task, Windows, bind, score_task
+from untwine.metrics.sampling import Task, bind, score_task
 from untwine.metrics.score import Score
+from untwine.metrics.windows import Windows
 
 # A metric of a model, `(encode, dataset, seed=0)`: `encode` maps images to codes, of one model or of a pack.
 OnModel = Callable[..., Score]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,60 +17,16 @@ import numpy as np
 
 from untwine import checks
 from untwine.data.contract import Dataset
-from untwine.data.factors import FactorSpace
-from untwine.data.windows import Window, around, whole
+from untwine.data.windows import Window, whole
 from untwine.errors import UntwineError, refuse_unknown
-from untwine.metrics.designs import Design, Groups, among
+from untwine.metrics.designs import Design, Groups
 from untwine.metrics.encoder import Encoder
-from untwine.metrics.examples import inside, refuse_interventions, windows_among
+from untwine.metrics.examples import refuse_interventions
 from untwine.metrics.score import Metric, Score, metrics
+from untwine.metrics.windows import Sample, Windows, draw_samples
 from untwine.progress import counter
 
 PAIRED = ("codes", "factors")  # the arrays of metrics that are scored on samples
-
-
-@dataclass(frozen=True)
-class Windows:
-    """The windows that a local score is averaged over.
-
-    `freeze_below` and `wrap` are those of `data.windows.around`.
-    """
-
-    radius: float = 0.1
-    count: int = 20
-    freeze_below: int | None = None
-    wrap: bool = False
-
-    @property
-    def rules(self) -> dict[str, Any]:
-        return {"freeze_below": self.freeze_below, "wrap": self.wrap}
-
-    def choose(self, encoder: Encoder, seed: int) -> list[Window]:
-        """The windows of a seed: around random states, or around random examples."""
-        checks.whole("samples (windows)", self.count, 1)
-        space = encoder.space
-        if self.freeze_below is None and not has_windows(space):
-            raise UntwineError(
-                f"there are no windows: every factor ({', '.join(space.names)}) is categorical, and so keeps its value "
-                "in a window, or has a single one"
-            )
-        if not encoder.dataset.complete:
-            return windows_among(space, encoder.labels, self.radius, self.count, seed, **self.rules)
-        return [around(space, self.radius, seed, step, **self.rules) for step in range(self.count)]
-
-
-def has_windows(space: FactorSpace) -> bool:
-    """Whether a factor can vary in a window: categorical factors are constant in all of them."""
-    return any(size > 1 and kind != "categorical" for size, kind in zip(space.sizes, space.kinds, strict=True))
-
-
-@dataclass(frozen=True)
-class Sample:
-    """States of a window, or examples in it, and their codes."""
-
-    window: Window
-    codes: np.ndarray
-    factors: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -211,28 +167,6 @@ def _counted(tasks: Sequence[Task], encoder: Encoder, progress: bool | None) -> 
             yield
         finally:
             encoder.on_images = before
-
-
-def draw_samples(
-    windows: Iterable[Window], design: Design, points: int, encoder: Encoder, seed: int
-) -> Iterator[Sample]:
-    """A sample of each window, encoded.
-
-    Args:
-        windows: The windows, in their order: the place of a window is part of its sample's seed.
-        design: Which states to draw where there is an image of every state.
-        points: States or examples in a sample; of examples no more than there are.
-        encoder: The codes of states and of examples.
-        seed: Seed of the samples.
-    """
-    for step, window in enumerate(windows):
-        if encoder.dataset.complete:
-            factors = window.place(design.draw(window.grid, points, seed, step))
-            yield Sample(window, encoder(factors), factors)
-        else:
-            held = inside(window, encoder.labels)
-            numbers = held[among(len(held), points, seed, step)]
-            yield Sample(window, encoder.of_examples(numbers), encoder.labels[numbers])
 
 
 def average(scores: Sequence[Score], windows: Sequence[Window], chosen: Windows) -> Score:

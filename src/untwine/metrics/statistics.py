@@ -11,14 +11,18 @@ import numpy as np
 from jaxtyping import Float64
 
 from untwine.errors import UntwineError
+from untwine.namespace import directory
 from untwine.streams import np_uniform
+
+__all__ = ["Comparison", "Summary", "compare", "summary"]
+__dir__ = directory(__all__)
 
 Values = Sequence[Any] | np.ndarray
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Of several models' scores: the mean, its standard error, and intervals. None where one model is too few.
+    """The mean of several models' scores, its standard error, and intervals; a single model has only a mean.
 
     `interval` is Student's t; the papers' bands are `mean -+ 2 standard_error`. `bootstrap` has the percentiles of the
     means of resamples, which need no normal distribution but are too narrow for few models: of ten, 95% are 91%.
@@ -50,8 +54,14 @@ class Comparison:
 def summary(values: Values, level: float = 0.95, resamples: int = 10_000, seed: int = 0) -> Summary:
     """Mean, standard error and intervals of scores over models.
 
-    >>> found = summary([0.1, 0.2, 0.3])
-    >>> round(found.mean, 3), round(found.standard_error, 4), found.interval[0] < 0.2 < found.interval[1]
+    Args:
+        values: The score of each model.
+        level: The probability of the intervals.
+        resamples: Resamples of the bootstrap interval.
+        seed: Seed of the resamples.
+
+    >>> known = summary([0.1, 0.2, 0.3])
+    >>> round(known.mean, 3), round(known.standard_error, 4), known.interval[0] < 0.2 < known.interval[1]
     (0.2, 0.0577, True)
     """
     from scipy import special
@@ -72,8 +82,13 @@ def summary(values: Values, level: float = 0.95, resamples: int = 10_000, seed: 
 def compare(first: Values, second: Values, level: float = 0.95) -> Comparison:
     """Welch's t-test (two-sided, unequal variances) of the means of two sets of scores.
 
-    >>> found = compare([1.0, 2.0, 3.0], [2.0, 4.0, 6.0, 8.0])
-    >>> round(found.t, 3), round(found.freedom, 2), round(found.p, 3)
+    Args:
+        first: The score of each model of the first set.
+        second: Those of the second set.
+        level: The probability of the interval of the difference.
+
+    >>> test = compare([1.0, 2.0, 3.0], [2.0, 4.0, 6.0, 8.0])
+    >>> round(test.t, 3), round(test.freedom, 2), round(test.p, 3)
     (-2.121, 4.08, 0.1)
     """
     from scipy import stats
@@ -84,14 +99,14 @@ def compare(first: Values, second: Values, level: float = 0.95) -> Comparison:
     if min(len(a), len(b)) < 2 or _std(a) + _std(b) == 0:
         return Comparison(difference, None, None, None, None, None)
     effect = difference / math.sqrt((_std(a) ** 2 + _std(b) ** 2) / 2)
-    found = stats.ttest_ind(a, b, equal_var=False)
-    low, high = found.confidence_interval(level)
-    t, freedom, p = float(found.statistic), float(found.df), float(found.pvalue)  # type: ignore[attr-defined]
-    return Comparison(difference, t, freedom, p, effect, (float(low), float(high)))
+    test: Any = stats.ttest_ind(a, b, equal_var=False)
+    low, high = test.confidence_interval(level)
+    interval = (float(low), float(high))
+    return Comparison(difference, float(test.statistic), float(test.df), float(test.pvalue), effect, interval)
 
 
 def _std(array: Float64[np.ndarray, " n"]) -> float:
-    """The standard deviation (unbiased variance); of equal numbers it is 0, not what rounding makes of it."""
+    """The standard deviation (unbiased variance); exactly 0 for equal numbers, whatever rounding does."""
     return float(array.std(ddof=1)) if np.ptp(array) > 0 else 0.0
 
 

@@ -127,10 +127,13 @@ def _opened(run: str | Path | Ensemble | Run, device: str) -> tuple[Ensemble, di
     if isinstance(run, Run):
         raise UntwineError("this run is not trained: evaluate the ensemble that fit(run) returns, or the run's folder")
     if isinstance(run, Ensemble):
-        path = run.path if run.path and (run.path / "run.json").exists() and os.access(run.path, os.W_OK) else None
-        ensemble, record = run, Record.read(path) if path else None
+        ensemble, path = run, run.path
+        if path is not None and not ((path / "run.json").exists() and os.access(path, os.W_OK)):
+            path = None
+        record = None if path is None else Record.read(path)
     else:
-        path, record = Path(run), Record.read(run)
+        path = Path(run)
+        record = Record.read(path)
         ensemble = load(record, device)
         if not os.access(path, os.W_OK):
             raise UntwineError(f"{path} cannot be written to, so its scores could not be kept: copy it to where it can")
@@ -139,4 +142,8 @@ def _opened(run: str | Path | Ensemble | Run, device: str) -> tuple[Ensemble, di
     else:
         specs = {entry["name"]: entry["spec"] for entry in record.entries}
     own = dict(zip(specs, own_numbers(list(specs.values())), strict=True))
-    return ensemble, {member.name: {"id": member.id, "own": own[member.name]} for member in ensemble.members}, path
+    return (
+        ensemble,
+        {member.name: {"id": member.id, "own": own.get(member.name, {})} for member in ensemble.members},
+        path,
+    )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from untwine import metrics, naming
-from untwine.errors import UntwineError
+from untwine.errors import UntwineError, unregistered
 from untwine.metrics import Metric
 from untwine.metrics.sampling import PAIRED
 
@@ -68,12 +68,15 @@ def requests(wanted: Sequence[str | Callable[..., Any]]) -> list[Request]:
 
 def _request(wanted: str | Callable[..., Any], table: dict[str, Callable[..., Request]]) -> Request:
     if isinstance(wanted, str):
-        bare = wanted.partition("(")[0].replace("-", "_").removeprefix("local_")
-        if wanted.startswith("local") and bare in table and f"local_{bare}" not in table:
+        name = wanted.partition("(")[0].strip().replace("-", "_")
+        bare = name.removeprefix("local_")
+        if name != bare and bare in table and name not in table:
             arrays = ", ".join(metrics.get(bare).takes)
             raise UntwineError(
                 f"{bare.replace('_', '-')} has no local form: it is a function of {arrays}, not of factors"
             )
+        if name.isidentifier() and name not in table:
+            raise unregistered("metric", name.replace("_", "-"), (known.replace("_", "-") for known in table))
         return naming.read("metric", wanted, table)
     metric, arguments = wanted, {}
     if isinstance(metric, functools.partial) and not metric.args:

@@ -11,7 +11,8 @@ from untwine.data import Dataset
 from untwine.errors import UntwineError
 from untwine.metrics import Score
 from untwine.metrics.encoder import Encoder
-from untwine.metrics.sampling import PAIRED, Task, Windows, bind, has_windows, score_tasks, with_data
+from untwine.metrics.sampling import PAIRED, Task, bind, score_tasks, with_data
+from untwine.metrics.windows import Windows, has_windows
 from untwine.scoring.requests import Request
 from untwine.scoring.sources import Source
 

@@ -1,4 +1,4 @@
-"""What metrics take, by the names of their arguments, of a pack of models and their data."""
+"""Where metrics get their arrays from: a pack of models and their data."""
 
 from __future__ import annotations
 
@@ -15,9 +15,15 @@ from untwine.train.ensemble import Ensemble
 
 
 class Source:
-    """Arrays and objects of an ensemble on a dataset's training examples, made when they are asked for.
+    """The arguments of metrics, as attributes of the same names, computed on training examples at first use.
 
-    `examples` and `jacobians` are how many examples; `gaussian` maps codes to a normal by their priors.
+    Args:
+        ensemble: The models.
+        dataset: Their data.
+        examples: How many training examples.
+        jacobians: At how many of them Jacobians are taken.
+        seed: Seed of the choice of examples.
+        gaussian: Whether to map codes to a normal by their priors.
     """
 
     def __init__(
@@ -26,23 +32,27 @@ class Source:
         for name, count in (("examples", examples), ("jacobians", jacobians)):
             if count < 2:
                 raise UntwineError(f"{name} must be 2 or more, not {count}")
-        self.ensemble, self.dataset, self.seed, self.gaussian = ensemble, dataset, seed, gaussian
+        self.ensemble = ensemble
+        self.dataset = dataset
+        self.seed = seed
+        self.gaussian = gaussian
         self.counts = {"examples": min(examples, len(dataset)), "jacobians": min(jacobians, examples, len(dataset))}
 
     @property
     def takes_tensors_on(self) -> Any:
-        """Where the models are: images of states may be drawn there."""
+        """The device of the models, where images of states may be drawn."""
         return self.ensemble.takes_tensors_on
 
     def encode(self, x: Any) -> np.ndarray:
+        """The codes of images, for all members."""
         codes = self.ensemble.encode(x).numpy()
         if not self.gaussian:
             return codes
-        return np.stack([gaussianised(own, prior) for own, prior in zip(codes, self.prior, strict=True)])
+        return np.stack([gaussianised(member, prior) for member, prior in zip(codes, self.prior, strict=True)])
 
     @functools.cached_property
     def images(self) -> np.ndarray:
-        """Training examples, without repetition: all of them where there are no more than asked for."""
+        """Training examples without repetition: as many as asked for, or all that there are."""
         return self.dataset.batch(np.sort(among(len(self.dataset), self.counts["examples"], self.seed)))
 
     @functools.cached_property
@@ -66,13 +76,13 @@ class Source:
 
     @functools.cached_property
     def jacobians(self) -> np.ndarray:
-        """Square matrices with the Gram matrices of the Jacobians: `dto` sees nothing else, and images are large."""
+        """Square matrices with the Gram matrices of the Jacobians: `dto` depends on no more, and images are large."""
         import torch
 
         means = torch.from_numpy(self.means[:, : self.counts["jacobians"]])
         parts = []
-        for some in means.split(32, 1):
-            tall = self.ensemble.jacobian(some).flatten(3).double().mT  # [members, n, outputs, latent]
+        for part in means.split(32, 1):
+            tall = self.ensemble.jacobian(part).flatten(3).double().mT  # [members, n, outputs, latent]
             if tall.shape[-2] > tall.shape[-1]:
                 tall = torch.linalg.qr(tall, mode="r").R
             parts.append(tall.mT)

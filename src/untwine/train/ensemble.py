@@ -51,7 +51,7 @@ class Ensemble:
         self.kernels = not obstacle(device, self._stack.batching)  # whether encoders run as kernels, where these fit
         self.history: list[dict[str, Any]] = []
         self.path: Path | None = None  # the run's folder
-        self.dataset: Dataset | None = None  # as the run had it, if it is known
+        self.dataset: Dataset | None = None  # the run's own, or one made from its spec
 
     def make_dataset(self) -> Dataset:
         """The dataset that the members were trained on."""

@@ -1,4 +1,4 @@
-"""The aggregate posterior of all data, q(z) = (1/n) sum_j q(z|x_j), and what else metrics of posteriors share."""
+"""The aggregate posterior of all data, q(z) = (1/n) sum_j q(z|x_j), and other functions of posteriors and priors."""
 
 from __future__ import annotations
 
@@ -15,15 +15,18 @@ if TYPE_CHECKING:
 
     from untwine.model.posteriors import Q
 
-_PAIRS = {"cpu": 2**18}  # of a point and an example at once: what the cache of a CPU holds
+_PAIRS = {"cpu": 2**18}  # pairs of a point and an example at once: what the cache of a CPU holds
 _MANY_PAIRS = 2**23
-_LARGEST = 1e11  # of mean^2 / variance: beyond, a difference of squares is not exact to 1e-4
+_LARGEST = 1e11  # the largest mean^2 / variance at which a difference of squares is exact to 1e-4
 
 
 def log_aggregate(q: Q, z: Tensor, marginals: bool = True) -> tuple[Tensor, Tensor]:
     """log q(z) of points `[m, latent]` and log q(z_k) of their latents `[m, latent]`, q(z) the mixture of all of q.
 
-    In float64. The points' own posteriors must be among those of q where marginals are wanted.
+    Args:
+        q: The posteriors of all examples, in float64.
+        z: The points; where marginals are wanted, samples of posteriors in q.
+        marginals: Whether log q(z_k) is wanted.
 
     >>> import torch
     >>> from untwine.model.posteriors import DiagonalQ
@@ -63,7 +66,7 @@ def log_aggregate(q: Q, z: Tensor, marginals: bool = True) -> tuple[Tensor, Tens
 
 
 def log_marginals(prior: Distribution, z: Tensor) -> Tensor | None:
-    """log p(z_k) of each latent on its own, `[*points, latent]`; None where they are not known."""
+    """log p(z_k) of each latent alone, `[*points, latent]`; None where a prior's marginals are not known."""
     from torch import distributions as D
 
     if isinstance(prior, D.Independent):
@@ -80,7 +83,7 @@ def log_marginals(prior: Distribution, z: Tensor) -> Tensor | None:
 
 
 def dtype(prior: Any) -> Any:
-    """That of a distribution's numbers: products of matrices do not mix precisions."""
+    """The dtype of a distribution's parameters: products of matrices do not mix dtypes."""
     import torch
 
     inner = getattr(prior, "base_dist", None) or getattr(prior, "component_distribution", None)
@@ -91,6 +94,7 @@ def dtype(prior: Any) -> Any:
 
 
 def log_prob(prior: Distribution, z: Tensor) -> Tensor:
+    """log p(z) in float64, computed in the dtype of the prior."""
     return prior.log_prob(z.to(dtype(prior))).double()
 
 
@@ -105,16 +109,17 @@ def sampled(q: Q, seeds: Tensor, purpose: str, step: int) -> Tensor:
 
 
 def mapped(q: Q, function: Callable[[Tensor], Tensor]) -> Q:
-    """The same posteriors with every tensor changed."""
+    """The same posteriors with a function applied to every tensor."""
     return replace(q, **{field.name: function(getattr(q, field.name)) for field in fields(q)})  # type: ignore[type-var]
 
 
 def rows(q: Q, index: Tensor) -> Q:
-    """The posteriors of some examples."""
+    """The posteriors of the examples of these numbers."""
     return mapped(q, lambda tensor: tensor[index])
 
 
-def check(posterior: Any, prior: Any) -> None:
+def check_posterior(posterior: Any, prior: Any) -> None:
+    """Refuse what is no posterior of examples with a density, or no prior over its latents."""
     from torch.distributions import Distribution
 
     from untwine.model.posteriors import PointQ, Q
@@ -133,4 +138,4 @@ def check(posterior: Any, prior: Any) -> None:
     if not isinstance(prior, Distribution) or (*prior.batch_shape, *prior.event_shape) != (latents,):
         raise UntwineError(f"a prior is a torch distribution over {latents} latents such as vae.prior(), not {prior!r}")
     if not prior.event_shape:
-        raise UntwineError(f"the prior has {latents} distributions of numbers: make it one with Independent(..., 1)")
+        raise UntwineError(f"the prior has {latents} distributions of numbers: wrap it in Independent(prior, 1)")

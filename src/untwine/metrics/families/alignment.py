@@ -8,9 +8,9 @@ from jaxtyping import Float64, Int64
 from untwine.errors import UntwineError
 from untwine.metrics.score import Outcome, metric
 
-_CHUNK = 2**23  # numbers of Jacobians that are decomposed at once
-_EQUAL = 1e-6  # singular values that differ by less, in proportion, are equal but for the rounding of float32
-_ZERO = 1e-13  # of the largest one: what is left of a zero in float64
+_CHUNK = 2**23  # how many numbers of Jacobians are decomposed at once
+_EQUAL = 1e-6  # singular values with a smaller relative difference are equal but for the rounding of float32
+_ZERO = 1e-13  # singular values below this fraction of the largest are zero but for the rounding of float64
 
 
 @metric
@@ -28,6 +28,7 @@ def dto(jacobians: Float64[np.ndarray, "n latent *outputs"], passive_below: floa
     orthogonal columns of equal norms and columns of zeros have 0. `details["ambiguous"]` counts such examples.
 
     Args:
+        jacobians: Jacobians `[n, latent, *outputs]` of the decoder.
         passive_below: Leave out latents whose column norm (root mean square over examples) is below this fraction of
             the largest; 0 leaves none out.
 
@@ -66,13 +67,13 @@ def right_singular_vectors(
     import torch
 
     n, latents, outputs = columns.shape
-    found = np.empty((n, latents, latents))
+    vectors = np.empty((n, latents, latents))
     size, ambiguous = max(1, _CHUNK // (latents * outputs)), 0
     for start in range(0, n, size):
         part = np.s_[start : start + size]
         factor = torch.linalg.qr(torch.from_numpy(np.ascontiguousarray(columns[part])).mT, mode="r")[1].numpy()
         _, values, rows = np.linalg.svd(factor)
-        found[part] = rows.swapaxes(1, 2)
+        vectors[part] = rows.swapaxes(1, 2)
         values = np.pad(values, ((0, 0), (0, latents - values.shape[1])))  # fewer outputs than latents
         values[values <= _ZERO * values[:, :1]] = 0
         equal = values[:, :-1] - values[:, 1:] <= _EQUAL * values[:, :-1]
@@ -81,12 +82,12 @@ def right_singular_vectors(
             starts = np.flatnonzero(np.r_[True, ~equal[i]])
             for first, last in zip(starts, [*starts[1:], latents], strict=True):
                 if last - first > 1:
-                    found[start + i][:, first:last] = _nearest_axes(found[start + i][:, first:last])
-    return found, ambiguous
+                    vectors[start + i][:, first:last] = _nearest_axes(vectors[start + i][:, first:last])
+    return vectors, ambiguous
 
 
 def _nearest_axes(basis: Float64[np.ndarray, "d m"]) -> Float64[np.ndarray, "d m"]:
-    """Another orthonormal basis of the same space: the axis nearest to it, then the one nearest to the rest, ..."""
+    """Another orthonormal basis of the same space: the direction nearest to an axis, then that of the rest, ..."""
     from scipy.linalg import qr
 
     return basis @ qr(basis.T, pivoting=True)[0]  # type: ignore[no-any-return]
@@ -135,6 +136,8 @@ def delta_kl(
     nothing is approximated, and it is 0. The prior is N(0, I); of a full covariance the diagonal counts.
 
     Args:
+        means: Posterior means `[n, d]`.
+        variances: Posterior variances `[n, d]`.
         threshold: Latents whose mean variance is below are active; the paper gives none.
 
     >>> score = delta_kl(np.array([[1.0, 0.0], [-1.0, 0.0]]), np.array([[0.01, 1.0], [0.01, 1.0]]))

@@ -28,8 +28,8 @@ def weighted_purity(importance: Float64[np.ndarray, "rows columns"]) -> tuple[fl
     p = importance / np.where(total > 0, total, 1)[:, None]
     entropy = -(p * np.log(np.where(p > 0, p, 1))).sum(1)
     # Clipped: the entropy of an even row may pass log(columns) by rounding.
-    each = np.where(total > 0, np.clip(1 - entropy / max(np.log(columns), np.log(2)), 0, 1), 0.0)
-    return float((total * each).sum() / total.sum()) if total.any() else 0.0, each
+    purity = np.where(total > 0, np.clip(1 - entropy / max(np.log(columns), np.log(2)), 0, 1), 0.0)
+    return float((total * purity).sum() / total.sum()) if total.any() else 0.0, purity
 
 
 def lasso(parts: Parts, alpha: float) -> Fitted:
@@ -95,12 +95,14 @@ def dci(
     mixed, rotated and random codes, 1,000 training samples, factors of 4 and of 16 values).
 
     Args:
+        codes: Codes `[n, d]`, or `[members, n, d]` of a pack.
+        factors: Factors `[n, k]`, the index of each value, or floats.
         estimator: lightgbm; sklearn (the literature's gradient boosting, minutes for factors of many values);
             lasso (the original paper's, where factors may be floats and informativeness is 1 - NRMSE). None:
             lightgbm where it can be loaded, otherwise sklearn.
         test: The fraction of the samples that is held out.
         alpha: The penalty of lasso.
-        seed: Of the split into both parts, and of ties between splits of a tree.
+        seed: Seed of the split into both parts, and of ties between splits of a tree.
 
     >>> x = np.indices((4, 4)).reshape(2, -1).T.repeat(9, 0)
     >>> score = dci(x * 1.0, x)

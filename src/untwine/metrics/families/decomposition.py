@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from untwine.checks import whole
 from untwine.metrics.families.aggregate import (
-    check,
+    check_posterior,
     dtype,
     log_aggregate,
     log_marginals,
@@ -46,10 +46,12 @@ def decomposition(posterior: Any, prior: Any, draws: int = 1, points: int | None
     where it has a closed form.
 
     Args:
+        posterior: The posteriors of all examples.
+        prior: A torch distribution over the latents.
         draws: How many samples of each posterior.
-        points: How many examples, chosen at random, are sampled; all, but at most 10,000, if None. The aggregate
+        points: How many examples, chosen at random, are sampled; None samples all, but at most 10,000. The aggregate
             posterior is over all examples in any case.
-        seed: Of the samples, and of the choice.
+        seed: Seed of the samples, and of the choice of examples.
 
     >>> import torch
     >>> from untwine.model.posteriors import DiagonalQ
@@ -62,7 +64,7 @@ def decomposition(posterior: Any, prior: Any, draws: int = 1, points: int | None
 
     from untwine import streams
 
-    check(posterior, prior)
+    check_posterior(posterior, prior)
     n, latents = posterior.mean.shape
     size = min(n, POINTS) if points is None else points
     whole("draws", draws, 1)
@@ -83,17 +85,17 @@ def decomposition(posterior: Any, prior: Any, draws: int = 1, points: int | None
                 by_latent += (marginals - of_prior) / draws
         closed = mapped(q, lambda tensor: tensor.to(dtype(prior))).closed_kl(prior)
     conditional, aggregate, product, of_prior = logs
-    found = {
+    terms = {
         "mutual_information": _mean(conditional - aggregate),
         "kl": _mean(conditional - of_prior),
         "kl_aggregate_prior": _mean(aggregate - of_prior),
         "total_correlation": _mean(aggregate - product),
         "dimension_wise_kl": _mean(by_latent.sum(1)) if known else (None, None),
     }
-    return found["mutual_information"][0], {
-        **{name: value for name, (value, _) in found.items() if name != "mutual_information"},
+    return terms["mutual_information"][0], {
+        **{name: value for name, (value, _) in terms.items() if name != "mutual_information"},
         "dimension_wise_kl_by_latent": by_latent.mean(0).cpu().numpy() if known else None,
-        "standard_errors": {name: error for name, (_, error) in found.items()},
+        "standard_errors": {name: error for name, (_, error) in terms.items()},
         "closed_kl": None if closed is None else float(closed.double().mean()),
         "undefined": {} if known else {"dimension_wise_kl": f"the marginals of {prior!r} are not known"},
         "settings": {"points": size, "examples": n},
@@ -109,23 +111,30 @@ def estimator_bias(
 ) -> dict[str, Any]:
     """By how much the penalties' estimates from batches err, for each batch size (mathieu2019, section 5).
 
-    The penalties are those of `objective.aggregate`. In each of `repeats` random batches an estimate is compared with
-    the same quantity at the same samples, but with the aggregate posterior of all data: `bias` has the mean
-    differences, and their standard errors, by penalty; `truth` the quantities themselves.
+    The penalties are those of `objective.aggregate`. In each batch an estimate is compared with the same quantity at
+    the same samples, but with the aggregate posterior of all data: `bias` has the mean differences, and their
+    standard errors, by penalty; `truth` the quantities themselves.
+
+    Args:
+        posterior: The posteriors of all examples.
+        prior: A torch distribution over the latents.
+        batch_sizes: Sizes of batches.
+        repeats: Batches of each size.
+        seed: Seed of the batches and of the samples.
 
     >>> import torch
     >>> from untwine.model.posteriors import DiagonalQ
     >>> prior = torch.distributions.Independent(torch.distributions.Normal(torch.zeros(1), torch.ones(1)), 1)
     >>> apart = DiagonalQ(9.0 * torch.arange(8.0)[:, None], torch.zeros(8, 1))
-    >>> found = estimator_bias(apart, prior, batch_sizes=(2, 8), repeats=3)["bias"]["kl_aggregate_prior(mixture)"]
-    >>> [round(bias, 3) for bias in found["mean"]]  # log(8 / 2), and none
+    >>> bias = estimator_bias(apart, prior, batch_sizes=(2, 8), repeats=3)["bias"]
+    >>> [round(error, 3) for error in bias["kl_aggregate_prior(mixture)"]["mean"]]  # log(8 / 2), and none
     [1.386, 0.0]
     """
     import torch
 
     from untwine.objective.aggregate import kl_aggregate_prior, kl_prior_aggregate, total_correlation
 
-    check(posterior, prior)
+    check_posterior(posterior, prior)
     n, latents = posterior.mean.shape
     whole("repeats", repeats, 2)
     for size in batch_sizes:
@@ -185,11 +194,11 @@ def _batch(posterior: Q, prior: Distribution, size: int, seed: int, step: int) -
     passed = object.__new__(Pass)
     vars(passed).update(q=densities, prior=of_prior, z=z, data_size=n, prior_sample=from_prior)
     joint, marginals = log_aggregate(q, z)
-    there, _ = log_aggregate(q, from_prior, marginals=False)
+    at_prior, _ = log_aggregate(q, from_prior, marginals=False)
     return passed, {
         "total_correlation": joint - marginals.sum(1),
         "kl_aggregate_prior": joint - log_prob(prior, z),
-        "kl_prior_aggregate": log_prob(prior, from_prior) - there,
+        "kl_prior_aggregate": log_prob(prior, from_prior) - at_prior,
     }
 
 

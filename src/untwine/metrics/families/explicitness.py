@@ -26,6 +26,8 @@ def explicitness(
     with their factor's index in `left_out`; a factor without any other value counts as 0.5.
 
     Args:
+        codes: Codes `[n, d]`, or `[members, n, d]` of a pack.
+        factors: Factors `[n, k]`, the index of each value.
         test: The fraction of samples that are held out.
         seed: Chooses the samples that are held out.
 
@@ -41,12 +43,11 @@ def explicitness(
     for i, factor in enumerate(factors.T):
         classes, probabilities = _probabilities(standardised, factor, trained)
         train_areas.append(areas(probabilities[trained], factor[trained], classes))
-        found = areas(probabilities[tested], factor[tested], classes)
-        test_areas.append(found)
-        left_out += [[i, int(value)] for value in np.unique(factor) if int(value) not in found]
+        test_areas.append(areas(probabilities[tested], factor[tested], classes))
+        left_out += [[i, int(value)] for value in np.unique(factor) if int(value) not in test_areas[-1]]
     by_factor, by_factor_train = (
-        np.array([np.mean(list(found.values())) if found else 0.5 for found in each])
-        for each in (test_areas, train_areas)
+        np.array([np.mean(list(by_value.values())) if by_value else 0.5 for by_value in part])
+        for part in (test_areas, train_areas)
     )
     value = float(by_factor.mean())
     return value, {
@@ -74,21 +75,26 @@ def _probabilities(codes: np.ndarray, factor: np.ndarray, trained: np.ndarray) -
 def areas(
     scores: Float64[np.ndarray, "n classes"], values: Int64[np.ndarray, " n"], classes: Int64[np.ndarray, " classes"]
 ) -> dict[int, float]:
-    """The area under the ROC curve of each class against the rest, for those that some samples have, but not all.
+    """The area under the ROC curve of each class against the rest, without classes that no sample has, or all have.
 
-    It is the probability that a sample of the class has a higher score than one of the rest, a tie being half.
+    It is the probability that a sample of the class has a higher score than one of the rest; a tie counts as half.
+
+    Args:
+        scores: The score of each class for each sample.
+        values: The class of each sample.
+        classes: The class of each column of scores.
 
     >>> areas(np.array([[0.1], [0.4], [0.4], [0.9]]), np.array([0, 1, 0, 1]), np.array([1]))
     {1: 0.875}
     """
-    found = {}
+    by_class = {}
     n = len(values)
     for score, value in zip(np.ascontiguousarray(scores.T), classes.tolist(), strict=True):
-        own = score[values == value]
-        count = len(own)
+        of_class = score[values == value]
+        count = len(of_class)
         if 0 < count < n:
             ordered = np.sort(score)
-            below = np.searchsorted(ordered, own, "left") + np.searchsorted(ordered, own, "right")
-            # Of pairs within the class, half count; they are taken away.
-            found[value] = float((below.sum() - count**2) / (2 * count * (n - count)))
-    return found
+            below = np.searchsorted(ordered, of_class, "left") + np.searchsorted(ordered, of_class, "right")
+            # Pairs within the class have been counted by half, and are taken away.
+            by_class[value] = float((below.sum() - count**2) / (2 * count * (n - count)))
+    return by_class

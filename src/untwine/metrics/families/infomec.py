@@ -23,7 +23,7 @@ def nearest_information(
 ) -> Float64[np.ndarray, "d k"]:
     """I(code; factor) in nats for all pairs, by nearest neighbours instead of bins (Ross 2014, Eq. 2).
 
-    For each sample, how far is its `neighbours`-th neighbour with the same value of the factor, and how many samples
+    For each sample: how far is its `neighbours`-th neighbour with the same value of the factor, and how many samples
     of any value are not farther? Codes are numbers, so neighbours are found by sorting. Where samples coincide or are
     equally far all of them count, which needs no random jitter; without ties this is scikit-learn's
     `mutual_info_classif`. Values that occur once are left out, as they are there; dead codes have 0.
@@ -32,7 +32,7 @@ def nearest_information(
     >>> nearest_information(x + np.arange(400)[:, None] / 1000, x).round(2)
     array([[1.39]])
     """
-    found = np.zeros((codes.shape[1], factors.shape[1]))
+    information = np.zeros((codes.shape[1], factors.shape[1]))
     alive = np.setdiff1d(np.arange(codes.shape[1]), dead_codes(codes))
     values, _ = labels(factors)
     for j in alive:
@@ -40,8 +40,8 @@ def nearest_information(
         order = np.argsort(code, kind="stable")
         code = code[order] / code.std()
         for i in range(factors.shape[1]):
-            found[j, i] = _of_sorted(code, values[order, i], neighbours)
-    return found
+            information[j, i] = _of_sorted(code, values[order, i], neighbours)
+    return information
 
 
 def _of_sorted(code: Float64[np.ndarray, " n"], value: Int64[np.ndarray, " n"], neighbours: int) -> float:
@@ -54,19 +54,22 @@ def _of_sorted(code: Float64[np.ndarray, " n"], value: Int64[np.ndarray, " n"], 
         return 0.0
     # Samples by value, in ascending order of the code in each: `place` is where they are among all.
     place = np.argsort(value, kind="stable")
-    value, own = value[place], code[place]
+    value, by_value = value[place], code[place]
     sizes = np.bincount(value)
     last = np.cumsum(sizes)[value] - 1
     first, wanted = last - sizes[value] + 1, np.minimum(neighbours, sizes[value] - 1)
     # The nearest `wanted` samples lie side by side: of all stretches that hold the sample, the shortest reach.
-    here, reach = np.arange(len(own)), np.full(len(own), np.inf)
+    rows = np.arange(len(by_value))
+    reach = np.full(len(by_value), np.inf)
     for before in range(neighbours + 1):
-        low, high = here - before, here - before + wanted
+        low, high = rows - before, rows - before + wanted
         inside = (low >= first) & (high <= last) & (before <= wanted)
-        farthest = np.maximum(own - own[np.where(inside, low, here)], own[np.where(inside, high, here)] - own)
+        farthest = np.maximum(
+            by_value - by_value[np.where(inside, low, rows)], by_value[np.where(inside, high, rows)] - by_value
+        )
         reach = np.where(inside, np.minimum(reach, farthest), reach)
-    below = np.searchsorted(code, own - reach - _EQUAL, side="left")
-    above = np.searchsorted(code, own + reach + _EQUAL, side="right")
+    below = np.searchsorted(code, by_value - reach - _EQUAL, side="left")
+    above = np.searchsorted(code, by_value + reach + _EQUAL, side="right")
     keys, offset = value * len(code) + place, value * len(code)
     same = np.searchsorted(keys, offset + above) - np.searchsorted(keys, offset + below)
     terms = digamma(same - 1) - digamma(sizes[value]) - digamma(above - below - 1)
@@ -100,10 +103,10 @@ def linear_cross_entropy(
     start[:, -1] = np.log(observed[:, -1])
     # One thread, so that a score does not depend on their number; for L-BFGS's tiny matrices more would be slower.
     with threadpool_limits(1, "blas"):
-        found = minimize(
+        minimum = minimize(
             _cross_entropy, start.ravel(), (inputs, observed), jac=True, method="L-BFGS-B", options=options
         )
-    return float(found.fun)
+    return float(minimum.fun)
 
 
 def _cross_entropy(
@@ -111,7 +114,7 @@ def _cross_entropy(
     inputs: Float64[np.ndarray, "n inputs"],
     observed: Float64[np.ndarray, "values inputs"],
 ) -> tuple[float, Float64[np.ndarray, " parameters"]]:
-    """Of a multinomial logistic regression with these weights, and its gradient."""
+    """The cross entropy of a multinomial logistic regression with these weights, and its gradient."""
     weights = flat.reshape(observed.shape)
     scores = weights @ inputs.T
     top = scores.max(0)
@@ -165,11 +168,13 @@ def infomec(
     are as frequent as they are, and so H(factor) is that of NMI.
 
     Args:
-        estimator: Of mutual information: knn (nearest neighbours) or histogram (bins of equal width).
-        neighbours: Of a sample, among those with its value (knn).
+        codes: Codes `[n, d]`, or `[members, n, d]` of a pack.
+        factors: Factors `[n, k]`, the index of each value.
+        estimator: How mutual information is estimated: knn (nearest neighbours) or histogram (bins of equal width).
+        neighbours: How many neighbours of a sample count, among those with its value (knn).
         bins: How many bins each code's range is cut into (histogram); 5 for local samples.
         inactive: A code is inactive where its range is at most this fraction of the largest range.
-        iterations: Of the logistic regression, at most.
+        iterations: The most iterations of the logistic regression.
 
     >>> x = np.indices((4, 4)).reshape(2, -1).T.repeat(20, 0)
     >>> score = infomec(x * 1.0, x)

@@ -12,9 +12,14 @@ BINNINGS = ("histogram", "quantile")
 
 
 def discretised(codes: Float64[np.ndarray, "n d"], bins: int, binning: str = "histogram") -> Int64[np.ndarray, "n d"]:
-    """The bin of every code, from 0 on: bins of equal width over each code's range, or of equal counts.
+    """The index of every code's bin.
 
     Quantiles that coincide (a code with few values) make one bin.
+
+    Args:
+        codes: Codes.
+        bins: How many bins each code's range is cut into.
+        binning: histogram (equal width) or quantile (equal counts).
 
     >>> discretised(np.array([[0.0], [1.0], [10.0]]), bins=2)[:, 0].tolist()
     [0, 0, 1]
@@ -27,7 +32,7 @@ def discretised(codes: Float64[np.ndarray, "n d"], bins: int, binning: str = "hi
         raise unknown("binning", str(binning), BINNINGS)
     if len(codes) < bins:
         raise UntwineError(f"{len(codes)} samples are fewer than {bins} bins: use more samples, or fewer bins")
-    found = np.empty(codes.shape, np.int64)
+    indices = np.empty(codes.shape, np.int64)
     for column, code in enumerate(codes.T):
         if binning == "histogram":
             # As numpy's histogram has them; halved, so that no range is too large for a float.
@@ -35,8 +40,8 @@ def discretised(codes: Float64[np.ndarray, "n d"], bins: int, binning: str = "hi
         else:
             edges = np.unique(np.quantile(code, np.linspace(0, 1, bins + 1)[1:-1]))
         # A value on an edge belongs to the bin above it. The largest value is above all inner edges.
-        found[:, column] = np.searchsorted(edges, code, side="right")
-    return found
+        indices[:, column] = np.searchsorted(edges, code, side="right")
+    return indices
 
 
 def labels(factors: Int64[np.ndarray, "n k"]) -> tuple[Int64[np.ndarray, "n k"], list[int]]:
@@ -52,18 +57,25 @@ def labels(factors: Int64[np.ndarray, "n k"]) -> tuple[Int64[np.ndarray, "n k"],
 def joint_counts(
     bins: Int64[np.ndarray, "n d"], values: Int64[np.ndarray, "n k"], levels: int, sizes: list[int]
 ) -> list[Int64[np.ndarray, "d levels size"]]:
-    """For every factor the counts of all codes' bins with its values."""
+    """For every factor how often each bin of each code occurs with each of its values.
+
+    Args:
+        bins: The index of every code's bin.
+        values: The index of every factor's value.
+        levels: How many bins there are.
+        sizes: How many values each factor has.
+    """
     d = bins.shape[1]
     offset = bins + np.arange(d) * levels
-    found = []
+    counts = []
     for column, size in zip(values.T, sizes, strict=True):
         index = offset * size + column[:, None]
-        found.append(np.bincount(index.ravel(), minlength=d * levels * size).reshape(d, levels, size))
-    return found
+        counts.append(np.bincount(index.ravel(), minlength=d * levels * size).reshape(d, levels, size))
+    return counts
 
 
 def entropy(counts: Int64[np.ndarray, "*batch values"]) -> Float64[np.ndarray, "*batch"]:
-    """Nats of the distribution that counts stand for.
+    """The entropy, in nats, of the distribution of counts.
 
     >>> float(entropy(np.array([1, 1])) / np.log(2))
     1.0
@@ -80,6 +92,12 @@ def mutual_information(
 ) -> tuple[Float64[np.ndarray, "d k"], Float64[np.ndarray, " k"]]:
     """I(code; factor) in nats for all pairs, codes discretised, and the entropy of every factor.
 
+    Args:
+        codes: Codes.
+        factors: Factors.
+        bins: How many bins each code's range is cut into.
+        binning: histogram (equal width) or quantile (equal counts).
+
     >>> x = np.arange(8)[:, None] % 4
     >>> information, of_factor = mutual_information(x.astype(float), x, bins=4)
     >>> bool(np.allclose(information, np.log(4))), bool(np.allclose(of_factor, np.log(4)))
@@ -87,13 +105,14 @@ def mutual_information(
     """
     values, sizes = labels(factors)
     counts = joint_counts(discretised(codes, bins, binning), values, bins, sizes)
-    found, of_factors = np.empty((codes.shape[1], len(sizes))), np.empty(len(sizes))
+    information = np.empty((codes.shape[1], len(sizes)))
+    of_factors = np.empty(len(sizes))
     for k, joint in enumerate(counts):
         of_factors[k] = entropy(joint[0].sum(0))
         # H(code) + H(factor) - H(both)
-        found[:, k] = entropy(joint.sum(2)) + of_factors[k] - entropy(joint.reshape(len(joint), -1))
-    # What rounding leaves of no information is none: ratios of it would be anything.
-    return np.where(found > 1e-12, found, 0.0), of_factors
+        information[:, k] = entropy(joint.sum(2)) + of_factors[k] - entropy(joint.reshape(len(joint), -1))
+    # Rounding must not leave a little where there is none: ratios of it would be anything.
+    return np.where(information > 1e-12, information, 0.0), of_factors
 
 
 @metric(local={"bins": 5})
@@ -106,6 +125,8 @@ def mig(
     A perfect code has that bound, noise about 0.
 
     Args:
+        codes: Codes `[n, d]`, or `[members, n, d]` of a pack.
+        factors: Factors `[n, k]`, the index of each value.
         bins: How many bins each code's range is cut into; 5 for local samples (rhodes2021, appendix B).
         binning: histogram (equal width) or quantile (equal counts).
 
@@ -129,6 +150,8 @@ def modularity(
     factor there is nothing to mix, and every code that says something counts as 1.
 
     Args:
+        codes: Codes `[n, d]`, or `[members, n, d]` of a pack.
+        factors: Factors `[n, k]`, the index of each value.
         bins: How many bins each code's range is cut into; 5 for local samples (rhodes2021, appendix B).
         binning: histogram (equal width) or quantile (equal counts).
 
@@ -138,7 +161,7 @@ def modularity(
     """
     information, _ = mutual_information(codes, factors, bins, binning)
     squares = information**2
-    own = squares.max(1)
-    others = (squares.sum(1) - own) / np.maximum(own, np.finfo(float).tiny) / max(1, squares.shape[1] - 1)
-    each = np.where(own > 0, 1 - others, 0.0)
-    return float(each.mean()), {"mutual_information": information, "modularity_by_code": each}
+    largest = squares.max(1)
+    rest = (squares.sum(1) - largest) / np.maximum(largest, np.finfo(float).tiny) / max(1, squares.shape[1] - 1)
+    by_code = np.where(largest > 0, 1 - rest, 0.0)
+    return float(by_code.mean()), {"mutual_information": information, "modularity_by_code": by_code}

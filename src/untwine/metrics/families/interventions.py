@@ -38,11 +38,13 @@ def factor_vae_score(
     1,000) maps means under a Student-t prior to Gaussian ones, by the prior's distribution function, beforehand.
 
     Args:
+        codes: Codes `[groups, size, d]` or `[n, d]`.
+        factors: Factors `[groups, size, k]` or `[n, k]`.
         test: The part of the groups on which the accuracy is measured.
         prune: Codes with a smaller standard deviation have no vote, nor have constant ones.
         groups: How many groups are formed from a plain sample.
         size: How many rows a group formed from a plain sample has.
-        seed: Of the groups that are formed and of the split.
+        seed: Seed of the groups that are formed and of the split.
 
     >>> x = np.indices((8, 8)).reshape(2, -1).T
     >>> float(factor_vae_score(x * 1.0, x, size=8))
@@ -64,7 +66,7 @@ def factor_vae_score(
         parts = None
     else:
         raise wrong_shape("factor_vae_score", factors, "[groups, size, k] with a size of 2 or more")
-    deviation[dead_codes(everything)] = 0  # not what rounding makes of it
+    deviation[dead_codes(everything)] = 0  # exactly, whatever rounding does
     active = np.flatnonzero((deviation > 0) & (deviation >= prune))
     settings = {"groups": len(target), "size": factors.shape[1]}
     within = codes.var(1, ddof=1)
@@ -100,10 +102,12 @@ def beta_vae_score(
     about 1/k. With a single factor there is nothing to tell apart: 1.
 
     Args:
+        codes: Codes `[groups, size, 2, d]` or `[n, d]`.
+        factors: Factors `[groups, size, 2, k]` or `[n, k]`.
         test: The part of the groups on which the accuracy is measured.
         groups: How many groups are formed from a plain sample.
         size: How many pairs a group formed from a plain sample has.
-        seed: Of the pairs that are formed and of the split.
+        seed: Seed of the pairs that are formed and of the split.
 
     >>> x = np.indices((8, 8)).reshape(2, -1).T
     >>> float(beta_vae_score(x * 1.0, x, groups=300))
@@ -131,7 +135,7 @@ def beta_vae_score(
 def _classified(
     features: Float64[np.ndarray, "groups d"], target: Int64[np.ndarray, " groups"], train: Int64[np.ndarray, " train"]
 ) -> Int64[np.ndarray, " groups"]:
-    """What a logistic regression that was fitted to the training groups says of each group."""
+    """The factor that a logistic regression, fitted to the training groups, predicts for each group."""
     if (target[train] == target[train[0]]).all():
         return np.full(len(target), target[train[0]])
     from sklearn.linear_model import LogisticRegression

@@ -24,7 +24,10 @@ def irs(codes: Float64[np.ndarray, "n d"], factors: Int64[np.ndarray, "n k"], qu
     by 0 from its own mean, so every value should have many rows.
 
     Args:
-        quantile: Of the distances; 1 is the maximum of the paper's definition, .99 that of the published code.
+        codes: Codes `[n, d]`, or `[members, n, d]` of a pack.
+        factors: Factors `[n, k]`, the index of each value.
+        quantile: The quantile of the distances; 1 is the maximum of the paper's definition, .99 that of the published
+            code.
 
     >>> x = np.indices((4, 4)).reshape(2, -1).T
     >>> float(irs(x * 1.0, x)), irs(x * 1.0, x).details["parents"].tolist()
@@ -40,12 +43,12 @@ def irs(codes: Float64[np.ndarray, "n d"], factors: Int64[np.ndarray, "n k"], qu
     deviations = np.stack([deviation(codes, column, quantile) for column in factors.T], 1)
     live = largest > 0
     matrix = np.where(live[:, None], 1 - deviations / np.where(live, largest, 1)[:, None], 0.0)
-    each = matrix.max(1)
-    value = float(each @ largest / largest.sum()) if live.any() else 0.0
+    by_code = matrix.max(1)
+    value = float(by_code @ largest / largest.sum()) if live.any() else 0.0
     return value, {
         "irs_matrix": matrix,
         "parents": matrix.argmax(1),
-        "irs_by_code": each,
+        "irs_by_code": by_code,
         "largest_deviations": largest,
     }
 
@@ -54,6 +57,11 @@ def deviation(
     codes: Float64[np.ndarray, "n d"], factor: Int64[np.ndarray, " n"], quantile: float
 ) -> Float64[np.ndarray, " d"]:
     """The mean over a factor's values of the quantile of |code - its mean under that value|.
+
+    Args:
+        codes: Codes.
+        factor: The values of one factor.
+        quantile: The quantile of the distances.
 
     >>> deviation(np.array([[0.0], [2.0], [5.0], [5.0]]), np.array([0, 0, 1, 1]), quantile=1.0).tolist()
     [0.5]

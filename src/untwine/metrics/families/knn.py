@@ -38,7 +38,9 @@ def knn_score(
     then, as in regression, a perfect code is 1 above a constant, whatever the number of categories.
 
     Args:
-        kinds: Of each factor; the categorical ones get a classifier. None: all are ordered.
+        codes: Codes `[n, d]`, or `[members, n, d]` of a pack.
+        factors: Factors `[n, k]`, the index of each value, or floats.
+        kinds: The kind of each factor; categorical ones get a classifier. None takes all as ordered.
         k: The number of neighbours.
         test: The fraction of samples that are predicted, from the others.
         normalise: constant (S71) or gain: what classifiers' gaps are divided by.
@@ -48,8 +50,8 @@ def knn_score(
     >>> 0.95 < float(knn_score(x / 30.0, x)) < 1.15
     True
     """
-    given = ("ordered",) * factors.shape[1] if kinds is None else kinds
-    for kind in given:
+    factor_kinds: tuple[str, ...] = ("ordered",) * factors.shape[1] if kinds is None else kinds
+    for kind in factor_kinds:
         if kind not in KINDS:
             raise unknown("kind of factor:", str(kind), KINDS)
     if normalise not in NORMALISERS:
@@ -59,27 +61,30 @@ def knn_score(
         raise UntwineError(f"k must be a number of neighbours from 1 to the {len(trained)} training samples, not {k}")
     live = varying(codes[trained])
     near = [trained[nearest(codes[trained, j], codes[tested, j], k)] for j in np.flatnonzero(live)]
-    performance = np.empty((codes.shape[1], len(given)))
-    constant, normaliser = np.empty(len(given)), np.empty(len(given))
-    for i, (factor, kind) in enumerate(zip(factors.T, given, strict=True)):
+    performance = np.empty((codes.shape[1], len(factor_kinds)))
+    constant, normaliser = np.empty(len(factor_kinds)), np.empty(len(factor_kinds))
+    for i, (factor, kind) in enumerate(zip(factors.T, factor_kinds, strict=True)):
         if kind == "categorical":
             _, values, counts = np.unique(factor, return_inverse=True, return_counts=True)
-            found = [float((vote(values[rows], len(counts)) == values[tested]).mean()) for rows in near]
+            of_codes = [float((vote(values[rows], len(counts)) == values[tested]).mean()) for rows in near]
             constant[i] = counts.max() / counts.sum()
             normaliser[i] = constant[i] if normalise == "constant" else 1 - constant[i]
         else:
             constant[i], normaliser[i] = 0.0, factor.std()
             errors = [np.mean((factor[rows].mean(1) - factor[tested]) ** 2) for rows in near]
-            found = [float(normaliser[i] - np.sqrt(error)) for error in errors]
-        performance[~live, i], performance[live, i] = constant[i], found
+            of_codes = [float(normaliser[i] - np.sqrt(error)) for error in errors]
+        performance[~live, i], performance[live, i] = constant[i], of_codes
     by_factor = gaps(performance, constant) / normaliser
     return float(by_factor.mean()), {"performance": performance, "normaliser": normaliser, "gaps": by_factor}
 
 
 def nearest(known: Float64[np.ndarray, " n"], asked: Float64[np.ndarray, " m"], k: int) -> Int64[np.ndarray, "m k"]:
-    """For each number asked the indices of its k nearest among the known ones, nearest first.
+    """The indices of the k nearest known numbers of each number asked, nearest first; ties go by place.
 
-    Which of equals are taken is settled by their places alone.
+    Args:
+        known: The numbers among which neighbours are sought.
+        asked: The numbers whose neighbours are sought.
+        k: How many neighbours.
 
     >>> nearest(np.array([5.0, 1.0, 2.0]), np.array([1.2, 9.0]), k=2).tolist()
     [[1, 2], [0, 2]]
@@ -93,7 +98,11 @@ def nearest(known: Float64[np.ndarray, " n"], asked: Float64[np.ndarray, " m"], 
 
 
 def vote(values: Int64[np.ndarray, "m k"], size: int) -> Int64[np.ndarray, " m"]:
-    """The most frequent value of each row, the lowest of equals.
+    """The most frequent value of each row, the lowest if several are.
+
+    Args:
+        values: Values from 0 on, below the size.
+        size: How many values there are.
 
     >>> vote(np.array([[2, 1, 2], [2, 1, 0]]), 3).tolist()
     [2, 0]

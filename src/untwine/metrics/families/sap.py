@@ -14,7 +14,11 @@ from untwine.metrics.score import Outcome, metric
 
 
 def gaps(performance: Float64[np.ndarray, "d k"], constant: Float64[np.ndarray, " k"]) -> Float64[np.ndarray, " k"]:
-    """For each factor the best code's performance less that of the second best; a single code's rival is a constant.
+    """For each factor the best code's performance less that of the second best.
+
+    Args:
+        performance: How well each code predicts each factor.
+        constant: How well a constant does, which is the rival of a single code.
 
     >>> gaps(np.array([[0.9, 0.1], [0.2, 0.4]]), np.zeros(2)).round(3).tolist()
     [0.7, 0.3]
@@ -47,7 +51,10 @@ def sap(
     a scale of 0.01 the perfect code of four values falls to about 0.3. Regression depends on neither.
 
     Args:
-        regression: R^2 of a linear fit in place of a classifier; if None, for factors that are floats.
+        codes: Codes `[n, d]`, or `[members, n, d]` of a pack.
+        factors: Factors `[n, k]`, the index of each value, or floats.
+        regression: Whether to take R^2 of a linear fit in place of a classifier; None does so for factors that are
+            floats.
         test: The fraction of samples that classifiers are tested on.
         C: The weight of a classifier's errors against its regulariser.
         seed: Chooses the samples to test on.
@@ -72,20 +79,21 @@ def r_squared(codes: Float64[np.ndarray, "n d"], factors: Num[np.ndarray, "n k"]
     [[1.0], [0.0]]
     """
     live = varying(codes)
-    found = np.zeros((codes.shape[1], factors.shape[1]))
+    squares = np.zeros((codes.shape[1], factors.shape[1]))
     if live.any():
         both = np.hstack([codes[:, live], factors])
         both /= np.abs(both).max(0)  # squares of tiny numbers would vanish
         count = int(live.sum())
-        found[live] = np.corrcoef(both, rowvar=False)[:count, count:] ** 2
-    return found
+        squares[live] = np.corrcoef(both, rowvar=False)[:count, count:] ** 2
+    return squares
 
 
 def _accuracies(codes: np.ndarray, factors: np.ndarray, test: float, C: float, seed: int) -> np.ndarray:
+    """The accuracy of each code's support vector machine for each factor, on held-out samples."""
     values, sizes = labels(factors)
     trained, tested = split(codes, factors, test, seed)
-    found = np.zeros((codes.shape[1], len(sizes)))
+    accuracies = np.zeros((codes.shape[1], len(sizes)))
     for j in np.flatnonzero(varying(codes[trained])):
         machines = svm.train(codes[trained, j], values[trained], sizes, C)
-        found[j] = (machines(codes[tested, j]) == values[tested]).mean(0)
-    return found
+        accuracies[j] = (machines(codes[tested, j]) == values[tested]).mean(0)
+    return accuracies

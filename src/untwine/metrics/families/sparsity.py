@@ -24,6 +24,7 @@ def hoyer(codes: Float64[np.ndarray, "n d"], normalise: bool = True) -> Outcome:
     than of few, and counts as 0.
 
     Args:
+        codes: Codes `[n, d]`, or `[members, n, d]` of a pack.
         normalise: Whether codes are divided by their standard deviations.
 
     >>> float(hoyer(np.eye(4))), float(hoyer(np.ones((3, 4)), normalise=False))
@@ -33,7 +34,7 @@ def hoyer(codes: Float64[np.ndarray, "n d"], normalise: bool = True) -> Outcome:
         raise UntwineError("hoyer compares the codes of a sample with each other: it needs two or more, not 1")
     if normalise:
         deviation = codes.std(0)
-        deviation[dead_codes(codes)] = 0  # not what rounding makes of it
+        deviation[dead_codes(codes)] = 0  # exactly, whatever rounding does
         codes = codes[:, deviation > 0] / deviation[deviation > 0]
     d = codes.shape[1]
     if d < 2:

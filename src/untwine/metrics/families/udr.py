@@ -39,10 +39,10 @@ def udr(
     about 0, and a model without informative latents 0.
 
     Args:
+        codes: A list of codes `[n, d]` of the same samples, one array for each model.
         method: spearman or lasso.
-        kl: For each model the mean KL of its latents from the prior, a list of arrays [d]; None where there is
-            none: then that of a latent whose aggregate is a standard normal, -log(1 - v) / 2 for a variance v of
-            its codes over the samples.
+        kl: For each model the mean KL of its latents from the prior, a list of arrays [d]. None estimates it by that
+            of a latent whose aggregate is a standard normal: -log(1 - v) / 2, v the variance of its codes.
         informative: The KL, in nats, above which a latent is informative.
         alpha: The weight of the Lasso penalty.
 
@@ -54,14 +54,14 @@ def udr(
         raise unknown("similarity of udr:", str(method), METHODS)
     if not (np.isfinite(alpha) and alpha >= 0 and np.isfinite(informative) and informative >= 0):
         raise UntwineError(f"udr: alpha and informative must be 0 or more, not {alpha!r} and {informative!r}")
-    sizes = [one.shape[1] for one in codes]
+    sizes = [model.shape[1] for model in codes]
     starts = np.cumsum([0, *sizes[:-1]])
-    whole = np.concatenate(codes, 1)
-    used = varying(whole) & (_kl(whole.var(0), kl, sizes) > informative)
-    similarity = correlations(whole, used, ranks=method == "spearman")
+    latents = np.concatenate(codes, 1)
+    used = varying(latents) & (_kl(latents.var(0), kl, sizes) > informative)
+    similarity = correlations(latents, used, ranks=method == "spearman")
     if method == "lasso":
-        own = [slice(start, start + size) for start, size in zip(starts, sizes, strict=True)]
-        similarity = np.concatenate([lasso(similarity[one, one], similarity[one], alpha) for one in own])
+        models = [slice(start, start + size) for start, size in zip(starts, sizes, strict=True)]
+        similarity = np.concatenate([lasso(similarity[model, model], similarity[model], alpha) for model in models])
     similarity = np.abs(similarity)
     pairs = pairwise(similarity, used, starts)
     others = ~np.eye(len(codes), dtype=bool)
@@ -69,31 +69,36 @@ def udr(
     details = {
         "pairs": pairs * others,
         "similarity": [np.split(rows, starts[1:], axis=1) for rows in np.split(similarity, starts[1:])],
-        "informative": [np.flatnonzero(one).tolist() for one in np.split(used, starts[1:])],
+        "informative": [np.flatnonzero(model).tolist() for model in np.split(used, starts[1:])],
         "settings": {"kl": "from variances" if kl is None else "given"},
     }
     return values, details
 
 
 def _kl(variance: Float64[np.ndarray, " latents"], kl: Any, sizes: list[int]) -> Float64[np.ndarray, " latents"]:
-    """The KL of every latent of all models, as it was given or from the variances."""
+    """The KL of every latent of all models: the argument, or an estimate from the variances."""
     if kl is None:
         # KL(N(m, s^2) || N(0, 1)) averages to -log(s^2) / 2 where the aggregate has mean 0 and s^2 + v = 1.
         return np.where(variance < 1, -np.log1p(-np.minimum(variance, 1 - 1e-16)) / 2, np.inf)
-    arrays = [np.asarray(one, np.float64) for one in kl]
+    arrays = [np.asarray(model, np.float64) for model in kl]
     if [array.shape for array in arrays] != [(size,) for size in sizes]:
         shapes = [list(array.shape) for array in arrays]
         raise UntwineError(f"udr: kl has shapes {shapes}; it needs one number for each latent: {[[s] for s in sizes]}")
-    found = np.concatenate(arrays)
-    if np.isnan(found).any():
+    by_latent = np.concatenate(arrays)
+    if np.isnan(by_latent).any():
         raise UntwineError("udr: kl holds a NaN; did a model diverge?")
-    return found
+    return by_latent
 
 
 def correlations(
     codes: Float64[np.ndarray, "n latents"], used: Bool[np.ndarray, " latents"], ranks: bool
 ) -> Float64[np.ndarray, "latents latents"]:
-    """Correlations of all latents with each other, of their ranks if asked; 0 for those that are not used.
+    """Correlations of all latents with each other; 0 for those that are not used.
+
+    Args:
+        codes: The latents of all models side by side.
+        used: Which latents are used.
+        ranks: Whether to correlate ranks instead of values.
 
     >>> x = np.array([[1.0, 1.0], [2.0, 4.0], [3.0, 99.0]])
     >>> correlations(x, np.array([True, True]), ranks=True).round(6).tolist()
@@ -114,7 +119,12 @@ def lasso(
 ) -> Float64[np.ndarray, "d targets"]:
     """The w that minimise |y - x w|^2 / 2n + alpha |w|_1 for all targets y at once, by coordinate descent.
 
-    All that matters of standardised x and y are their correlations: `gram` within x, `cross` between x and y.
+    Of standardised x and y only their correlations matter.
+
+    Args:
+        gram: Correlations within x.
+        cross: Correlations between x and all y.
+        alpha: The weight of the penalty.
 
     >>> lasso(np.eye(2), np.array([[1.0], [0.05]]), alpha=0.1).tolist()
     [[0.9], [0.0]]
@@ -138,7 +148,12 @@ def pairwise(
     used: Bool[np.ndarray, " latents"],
     starts: Int64[np.ndarray, " models"],
 ) -> Float64[np.ndarray, "models models"]:
-    """UDR_ij of all pairs of models, whose latents begin at `starts`.
+    """UDR_ij of all pairs of models.
+
+    Args:
+        similarity: The similarity of all latents of all models.
+        used: Which latents are informative.
+        starts: Where the latents of each model begin.
 
     >>> pairwise(np.eye(4)[[0, 1, 0, 1]][:, [0, 1, 0, 1]], np.ones(4, bool), np.array([0, 2])).tolist()
     [[1.0, 1.0], [1.0, 1.0]]

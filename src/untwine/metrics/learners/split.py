@@ -10,17 +10,23 @@ from untwine.streams import np_uniform
 
 
 def ordered(codes: Float64[np.ndarray, "n d"], factors: Num[np.ndarray, "n k"]) -> Int64[np.ndarray, " n"]:
-    """The rows in an order of their own, by factors and then codes, whatever the one in which they came."""
+    """The order of the rows by factors and then codes, whatever order they came in."""
     return np.lexsort((*codes.T[::-1], *factors.T[::-1]))
 
 
 def split(
     codes: Float64[np.ndarray, "n d"], factors: Num[np.ndarray, "n k"], test: float, seed: int = 0
 ) -> tuple[Int64[np.ndarray, " train"], Int64[np.ndarray, " test"]]:
-    """The rows to train on and those to test on: a random fraction of them.
+    """The rows to train on, and a random fraction of them to test on.
 
-    Rows are first put in an order of their own (by factors, then codes), so that a score depends on the seed and
-    on which samples there are, not on the order in which they came.
+    Rows are first sorted by factors and then codes, so that a score depends on the seed and on which samples there are,
+    not on the order in which they came.
+
+    Args:
+        codes: The codes of a sample.
+        factors: Its factors.
+        test: The fraction to test on.
+        seed: Seed of the choice.
 
     >>> x = np.arange(10.0)[:, None]
     >>> train, test = split(x, x, test=0.2)

@@ -47,6 +47,12 @@ def train(code: Float64[np.ndarray, " n"], values: Int64[np.ndarray, "n k"], siz
     The class in question has C n / (classes * its count), the rest C, as in liblinear; of two classes each has its
     own. Where the training samples have a single value, that is what is predicted.
 
+    Args:
+        code: The code of each sample.
+        values: The index of every factor's value.
+        sizes: How many values each factor has.
+        C: The weight of a sample's loss.
+
     >>> code, values = np.array([-2.0, -1.0, 1.0, 2.0]), np.array([[0], [0], [1], [1]])
     >>> machines = train(code, values, [2], C=1.0)
     >>> machines.weights.round(3).tolist(), machines(np.array([-5.0, 5.0]))[:, 0].tolist()

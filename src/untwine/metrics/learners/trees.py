@@ -14,7 +14,7 @@ from untwine.errors import UntwineError
 
 @dataclass(frozen=True)
 class Fitted:
-    """What predicting each factor from all codes has shown: importances, and how well it went on both parts."""
+    """The importance of each code to each factor, and the accuracy for each factor on both parts."""
 
     importance: Float64[np.ndarray, "d k"]
     train: Float64[np.ndarray, " k"]
@@ -24,7 +24,7 @@ class Fitted:
 
 @dataclass(frozen=True)
 class Parts:
-    """Codes to train on and to test on, and their factors."""
+    """Codes and factors to train on and to test on."""
 
     train: Float64[np.ndarray, "train d"]
     test: Float64[np.ndarray, "test d"]
@@ -37,7 +37,9 @@ Predicted = tuple[Int64[np.ndarray, " train"], Int64[np.ndarray, " test"], Float
 
 
 def _each(parts: Parts, fit: Callable[[Int64[np.ndarray, " train"], int], Predicted], library: str) -> Fitted:
-    """A classifier for each factor; `fit` has its values numbered from 0 on, and returns such numbers.
+    """The result of a classifier for each factor.
+
+    `fit` takes a factor's values in the training part, numbered from 0 on, and how many there are.
 
     A factor that is constant in the training part, or codes that are, leave nothing to fit: the most frequent value
     is predicted. A value that occurs in the test part alone cannot be predicted.
@@ -139,15 +141,15 @@ def lightgbm_trees(parts: Parts, seed: int = 0) -> Fitted:
         for _ in range(_ROUNDS):
             if booster.update():  # no split is left that helps
                 break
-        found: list[np.ndarray] = []
+        predicted: list[np.ndarray] = []
 
         def predictions(scores: np.ndarray, _: Any) -> tuple[str, float, bool]:
-            found.append(scores.argmax(1) if size > 2 else (scores > 0.5).astype(np.int64))
+            predicted.append(scores.argmax(1) if size > 2 else (scores > 0.5).astype(np.int64))
             return "", 0.0, True
 
         # Boosting keeps the predictions of both parts up to date; walking through all trees again costs more.
         booster.eval_train(predictions)
         booster.eval_valid(predictions)
-        return found[0], found[1], booster.feature_importance("gain").astype(np.float64)
+        return predicted[0], predicted[1], booster.feature_importance("gain").astype(np.float64)
 
     return _each(parts, fit, f"lightgbm {lightgbm.__version__}")

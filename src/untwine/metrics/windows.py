@@ -1,0 +1,83 @@
+"""The windows of local scores, and samples of windows: of states, or of training examples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from untwine import checks
+from untwine.data.factors import FactorSpace
+from untwine.data.windows import Window, around
+from untwine.errors import UntwineError
+from untwine.metrics.designs import Design, among
+from untwine.metrics.encoder import Encoder
+from untwine.metrics.examples import inside, windows_among
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The windows that a local score is averaged over.
+
+    `freeze_below` and `wrap` are those of `data.windows.around`.
+    """
+
+    radius: float = 0.1
+    count: int = 20
+    freeze_below: int | None = None
+    wrap: bool = False
+
+    @property
+    def rules(self) -> dict[str, Any]:
+        return {"freeze_below": self.freeze_below, "wrap": self.wrap}
+
+    def choose(self, encoder: Encoder, seed: int) -> list[Window]:
+        """The windows of a seed: around random states, or around random examples."""
+        checks.whole("samples (windows)", self.count, 1)
+        space = encoder.space
+        if self.freeze_below is None and not has_windows(space):
+            raise UntwineError(
+                f"there are no windows: every factor ({', '.join(space.names)}) is categorical, and so keeps its value "
+                "in a window, or has a single one"
+            )
+        if not encoder.dataset.complete:
+            return windows_among(space, encoder.labels, self.radius, self.count, seed, **self.rules)
+        return [around(space, self.radius, seed, step, **self.rules) for step in range(self.count)]
+
+
+def has_windows(space: FactorSpace) -> bool:
+    """Whether a factor can vary in a window: categorical factors are constant in all of them."""
+    return any(size > 1 and kind != "categorical" for size, kind in zip(space.sizes, space.kinds, strict=True))
+
+
+@dataclass(frozen=True)
+class Sample:
+    """States of a window, or examples in it, and their codes."""
+
+    window: Window
+    codes: np.ndarray
+    factors: np.ndarray
+
+
+def draw_samples(
+    windows: Iterable[Window], design: Design, points: int, encoder: Encoder, seed: int
+) -> Iterator[Sample]:
+    """A sample of each window, encoded.
+
+    Args:
+        windows: The windows, in their order: the place of a window is part of its sample's seed.
+        design: Which states to draw where there is an image of every state.
+        points: States or examples in a sample; of examples no more than there are.
+        encoder: The codes of states and of examples.
+        seed: Seed of the samples.
+    """
+    for step, window in enumerate(windows):
+        if encoder.dataset.complete:
+            factors = window.place(design.draw(window.grid, points, seed, step))
+            yield Sample(window, encoder(factors), factors)
+        else:
+            held = inside(window, encoder.labels)
+            numbers = held[among(len(held), points, seed, step)]
+            yield Sample(window, encoder.of_examples(numbers), encoder.labels[numbers])
