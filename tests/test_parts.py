@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from untwine import parts
+from untwine import parts, trees
 from untwine.errors import UntwineError
 from untwine.parts import Each, each, from_json, leaves, number, part, rebuild, resolve, structure, to_json
 
@@ -67,7 +67,7 @@ def test_a_name_belongs_to_one_module():
     try:  # a module that is run again may define its parts again
         assert parts.is_part(part(again)())
     finally:
-        parts._parts["Paint"] = Paint
+        trees.classes["Paint"] = Paint
 
 
 # --- JSON -------------------------------------------------------------------------------------------

@@ -66,3 +66,31 @@ def test_without_a_close_name_all_are_listed():
     assert str(unknown("fruit", "qqq", {"pear", "apple"})) == "unknown fruit 'qqq'; known: apple, pear"
     assert str(unknown("fruit", "aple", ["pear", "apple"])) == "unknown fruit 'aple'; did you mean 'apple'?"
     assert isinstance(unknown("fruit", "x", []), UntwineError)
+
+
+def test_what_is_registered_may_be_an_object(colours):
+    colours.put("white", (1.0, 1.0, 1.0))
+    assert colours["white"] == (1.0, 1.0, 1.0) and len(colours) == 3
+    assert [name for name, _ in colours.items()] == ["dark_red", "blue", "white"]  # in the order of registration
+    with pytest.raises(UntwineError, match=r"the colour 'blue' exists already, in .*: choose another name"):
+        colours.put("blue", "#0000ff")
+
+
+def test_a_bound_function_checks_its_arguments(colours):
+    @colours.bound
+    def green(depth: float = 1.0, *, coats: int = 2) -> tuple[float, int]:
+        return depth, coats
+
+    assert green(2) == (2.0, 2) and colours["green"] is green and green.__name__ == "green"
+    with pytest.raises(UntwineError, match=r"^unknown argument of colour 'green': 'coat'; did you mean 'coats'\?$"):
+        green(coat=1)
+    with pytest.raises(UntwineError, match=r"^coats of colour 'green' must be a whole number, not 1.5$"):
+        green(coats=1.5)
+
+
+def test_an_unknown_name_may_be_the_user_s_own(colours):
+    for name in ("dark_rad", "zzz"):
+        with pytest.raises(UntwineError) as caught:
+            colours[name]
+        assert f"If {name!r} is your own, import the module that defines it first" in str(caught.value)
+        assert str(caught.value).endswith("--import MODULE_OR_FILE")

@@ -16,7 +16,7 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from untwine.coercion import coerce, expected, plain
+from untwine.coercion import coerce, expected
 from untwine.errors import UntwineError, unknown
 from untwine.quantities import (
     Count,
@@ -51,7 +51,6 @@ __all__ = [
     "coerce",
     "expected",
     "hints",
-    "plain",
 ]
 
 

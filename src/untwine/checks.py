@@ -1,9 +1,7 @@
-"""What functions of arrays check of what they are given, in one place for all of them."""
+"""Checks of arrays and whole numbers that functions of arrays share."""
 
 from __future__ import annotations
 
-import types
-import typing
 from typing import Any
 
 import numpy as np
@@ -12,7 +10,7 @@ from untwine.errors import UntwineError
 
 
 def as_array(value: Any) -> np.ndarray:
-    """An array of an array, a list, or a tensor on any device and of any precision.
+    """A NumPy array from an array, a list, or a tensor on any device and of any precision.
 
     >>> import torch
     >>> as_array(torch.ones(2, dtype=torch.bfloat16, requires_grad=True)).dtype
@@ -28,7 +26,12 @@ def as_array(value: Any) -> np.ndarray:
 
 
 def finite(array: np.ndarray, what: str) -> np.ndarray:
-    """The array in float64, if it holds neither a NaN nor an infinity."""
+    """The array in float64; a NaN or an infinity is refused.
+
+    Args:
+        array: The array.
+        what: What its values are, for the error: "codes".
+    """
     if not np.isfinite(array).all():
         first = np.argwhere(~np.isfinite(array))[0].tolist()
         raise UntwineError(f"{what} hold a NaN or an infinity, first at {first}; did the model diverge?")
@@ -36,32 +39,20 @@ def finite(array: np.ndarray, what: str) -> np.ndarray:
 
 
 def whole(name: str, value: Any, least: int, most: int | None = None, of: str = "") -> None:
-    """Refuse what is no whole number between bounds; `of` says what the upper one is.
+    """Refuse a value that is not a whole number between bounds.
+
+    Args:
+        name: The name of the argument, for the error.
+        value: The value.
+        least: The lower bound.
+        most: The upper bound; None sets none.
+        of: What the upper bound is, for the error: " of the dataset".
 
     >>> whole("points", 1, 2)
     Traceback (most recent call last):
     untwine.errors.UntwineError: points must be a whole number, 2 or more, not 1
     """
-    number = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not number or not least <= value <= (2**63 - 1 if most is None else most):
+    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not is_whole or not least <= value <= (2**63 - 1 if most is None else most):
         bounds = f"{least} or more" if most is None else f"from {least} to {most:,}{of}"
         raise UntwineError(f"{name} must be a whole number, {bounds}, not {value!r}")
-
-
-def conform(value: Any, hint: Any, where: str) -> Any:
-    """The value as the type that a signature promises, or an error which says what it should be."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    choices = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
-    choices = tuple(typing.get_origin(choice) or choice for choice in choices)
-    if Any in choices:
-        return value
-    if tuple in choices and isinstance(value, list):
-        return tuple(value)
-    # True is an int to Python; to a reader of a spec it is not.
-    if isinstance(value, choices) and (bool in choices or not isinstance(value, bool)):
-        return value
-    if float in choices and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    expected = " or ".join("None" if choice is types.NoneType else choice.__name__ for choice in choices)
-    raise UntwineError(f"{where} must be {expected}; got {type(value).__name__} {value!r:.60}")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import math
-import operator
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -58,25 +56,6 @@ def coerce(value: Any, hint: Any, where: str) -> Any:
     raise refusal or UntwineError(f"{where} must be {expected(hint)}, not {_shown(value)}{_suggestion(value, choices)}")
 
 
-def plain(hint: Any) -> Any:
-    """An annotation without bounds, in which texts to choose from are a text.
-
-    >>> from untwine.quantities import Count
-    >>> plain(Count | None), plain(Literal["box", "gaussian"]), plain(tuple[Count, ...])
-    (int | None, <class 'str'>, tuple[int, ...])
-    """
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if origin is Annotated:
-        return plain(inner[0])
-    if origin is Literal:
-        return functools.reduce(operator.or_, dict.fromkeys(type(item) for item in inner))
-    if origin in (typing.Union, types.UnionType):
-        return functools.reduce(operator.or_, [plain(item) for item in inner])
-    if origin in (tuple, list):
-        return origin[tuple(item if item is Ellipsis else plain(item) for item in inner)]  # type: ignore[misc]
-    return hint
-
-
 def expected(hint: Any) -> str:
     """An annotation in words.
 
@@ -85,13 +64,13 @@ def expected(hint: Any) -> str:
     ('a whole number, 1 or more, or None', "'box' or 'gaussian'", 'a list of numbers')
     """
     choices = _choices(hint)
-    types_ = [choice for choice, _ in choices]
+    kinds = [choice for choice, _ in choices]
     words: list[str] = []
     for choice, bounds in choices:
-        if Each in types_ and (choice in (np.ndarray, Callable) or typing.get_origin(choice) is not None):
+        if Each in kinds and (choice in (np.ndarray, Callable) or typing.get_origin(choice) is not None):
             continue  # that a list is one number for each member goes without saying
         if choice is Each:
-            if not _takes_lists(types_):
+            if not _takes_lists(kinds):
                 words.append("uw.each(...) for one that differs by member")
             continue
         words += [f"{word}, {bounds[0].words}" if choice is int and bounds else word for word in _words(choice)]
@@ -129,8 +108,8 @@ def _takes_lists(choices: Sequence[Any]) -> bool:
 def _converted(value: Any, choice: Any, where: str, choices: Sequence[tuple[Any, tuple[Bound, ...]]]) -> Any:
     """The value as one of the types that are allowed."""
     origin = typing.get_origin(choice)
-    others = [other for other, _ in choices]
-    if Each in others and (choice is np.ndarray or origin in (list, Sequence)):
+    per_member = any(other is Each for other, _ in choices)
+    if per_member and (choice is np.ndarray or origin in (list, Sequence)):
         return _each(value, where)
     if choice is float:
         return _float(value, where)

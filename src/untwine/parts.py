@@ -16,14 +16,15 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, TypeVar, dataclass_transform, overload
 
 from untwine import naming
 from untwine.arguments import bind_names, coerce, hints
-from untwine.errors import UntwineError, unregistered
+from untwine.errors import UntwineError
 from untwine.quantities import Each, Number, PerMember, each, is_each, number
 from untwine.registry import Registry
+from untwine.trees import classes, from_json, is_part, leaves, rebuild, resolve, structure, to_json
 
 __all__ = [
     "Each",
@@ -42,7 +43,6 @@ __all__ = [
     "to_json",
 ]
 
-_parts: dict[str, type] = {}
 C = TypeVar("C", bound=type)
 K = TypeVar("K", bound="Part")
 
@@ -118,7 +118,7 @@ def part(cls: Any = None, *, named: bool = True) -> Any:
     """
     if cls is None:
         return functools.partial(part, named=named)
-    old = _parts.get(cls.__name__)
+    old = classes.get(cls.__name__)
     if old is not None and old.__module__ != cls.__module__:
         raise UntwineError(f"a part named {cls.__name__!r} exists already, in {old.__module__}")
     complete = dataclasses.dataclass(frozen=True)(cls)
@@ -128,13 +128,8 @@ def part(cls: Any = None, *, named: bool = True) -> Any:
     if named:
         # A part without arguments stands for itself: `priors.standard_normal` is no function.
         complete.registry.put(text_name(complete), complete if dataclasses.fields(complete) else complete())
-    _parts[cls.__name__] = complete
+    classes[cls.__name__] = complete
     return complete
-
-
-def is_part(value: Any) -> bool:
-    """Whether a value is an instance of a part."""
-    return getattr(type(value), "__part__", False)
 
 
 def text_name(cls: type) -> str:
@@ -165,9 +160,9 @@ def _checked(cls: Any, what: str) -> Callable[..., None]:
 
     @functools.wraps(assign)
     def initialise(self: Any, *args: Any, **kwargs: Any) -> None:
-        given = bind_names(what, signature, args, kwargs).arguments
+        arguments = bind_names(what, signature, args, kwargs).arguments
         annotations = _annotations(cls)
-        assign(self, **{key: coerce(value, annotations[key], f"{key} of {what}") for key, value in given.items()})
+        assign(self, **{key: coerce(value, annotations[key], f"{key} of {what}") for key, value in arguments.items()})
 
     return initialise
 
@@ -189,123 +184,3 @@ def _per_member(hint: Any) -> Any:
     if origin in (typing.Union, types.UnionType):
         return typing.Union[tuple(_per_member(item) for item in inner)]  # type: ignore[return-value] # noqa: UP007
     return PerMember if hint is float else hint
-
-
-# --- JSON -------------------------------------------------------------------------------------------
-
-
-def to_json(value: Any) -> Any:
-    """The JSON form of a part, or of plain values that hold parts."""
-    if is_part(value):
-        fields = {field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
-        return {"part": type(value).__name__, **fields}
-    if isinstance(value, Each):
-        return {"each": list(value.values)}
-    if isinstance(value, Mapping):
-        return {key: to_json(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [to_json(item) for item in value]
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    raise UntwineError(f"{type(value).__name__} has no JSON form: {value!r}")
-
-
-def from_json(value: Any) -> Any:
-    """The inverse of `to_json`: names are looked up among the parts, nothing is imported.
-
-    >>> from_json({"each": [1.0, 2.0]})
-    Each(values=(1.0, 2.0))
-    """
-    if isinstance(value, list):
-        return tuple(from_json(item) for item in value)
-    if not isinstance(value, dict):
-        return value
-    if is_each(value):
-        numbers = value["each"]
-        if not isinstance(numbers, list) or not all(isinstance(item, int | float) for item in numbers):
-            raise UntwineError(f"'each' takes a list of numbers, one for each member, not {numbers!r}")
-        return each(*numbers)
-    if "part" not in value:
-        return {key: from_json(item) for key, item in value.items()}
-    if not isinstance(value["part"], str) or value["part"] not in _parts:
-        raise unregistered("part", str(value["part"]), _parts)
-    cls = _parts[value["part"]]
-    return cls(**{key: from_json(item) for key, item in value.items() if key != "part"})
-
-
-def resolve(value: Any, member: int) -> Any:
-    """JSON in which every `each` is replaced by its value for one member.
-
-    Args:
-        value: JSON of a part or a spec.
-        member: The position of the member.
-
-    >>> resolve({"beta": {"each": [1.0, 4.0]}, "p": 1}, 1)
-    {'beta': 4.0, 'p': 1}
-    """
-    if isinstance(value, dict):
-        if is_each(value):
-            if member >= len(value["each"]):
-                raise UntwineError(
-                    f"{len(value['each'])} values {value['each']} were given where each member needs one, "
-                    f"but there is a member number {member + 1}"
-                )
-            return value["each"][member]
-        return {key: resolve(item, member) for key, item in value.items()}
-    if isinstance(value, list):
-        return [resolve(item, member) for item in value]
-    return value
-
-
-def structure(value: Any) -> Any:
-    """JSON with every float blanked: two objectives of equal structure can share a pack."""
-    if isinstance(value, dict):
-        return None if is_each(value) else {key: structure(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [structure(item) for item in value]
-    return None if isinstance(value, float) else value
-
-
-# --- leaves -----------------------------------------------------------------------------------------
-
-
-def leaves(value: Any, is_leaf: Callable[[Any], bool]) -> Iterator[Any]:
-    """Every leaf below a part, in a fixed order.
-
-    Args:
-        value: A part, or a mapping or list of parts.
-        is_leaf: Whether a value is a leaf.
-    """
-    if is_leaf(value):
-        yield value
-    elif is_part(value):
-        for field in dataclasses.fields(value):
-            yield from leaves(getattr(value, field.name), is_leaf)
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from leaves(item, is_leaf)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from leaves(item, is_leaf)
-
-
-def rebuild(value: Any, is_leaf: Callable[[Any], bool], new: Iterator[Any]) -> Any:
-    """The same part with its leaves replaced.
-
-    Args:
-        value: A part, or a mapping or list of parts.
-        is_leaf: Whether a value is a leaf.
-        new: The new leaves, in the order of `leaves`.
-    """
-    if is_leaf(value):
-        return next(new)
-    if is_part(value):
-        copy = object.__new__(type(value))  # the checks of __init__ are for people's numbers, not for tensors
-        for field in dataclasses.fields(value):
-            object.__setattr__(copy, field.name, rebuild(getattr(value, field.name), is_leaf, new))
-        return copy
-    if isinstance(value, Mapping):
-        return {key: rebuild(item, is_leaf, new) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return tuple(rebuild(item, is_leaf, new) for item in value)
-    return value

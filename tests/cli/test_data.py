@@ -129,7 +129,7 @@ def test_get_of_what_is_drawn(capsys: Captured):
         (["get", "dsprite"], "did you mean 'dsprites'?"),
         (["show", "mnistt"], "did you mean 'mnist'?"),
         (["get", "mpi3d", "--dataset.variant", "reel"], "did you mean 'real'?"),
-        (["get", "mnist", "--dataset.size", "0"], "size is 0; it must be at least 1"),
+        (["get", "mnist", "--dataset.size", "0"], "size of dataset 'mnist' must be a whole number, 1 or more, not 0"),
         (["get", "cars3d", "--dataset.size", "0"], "1 or more, not 0"),
         (["get", "smallnorb", "--dataset.camera", "5"], "from 0 to 1, not 5"),
         (["get", "mpi3d-multi", "--dataset.examples", "0"], "1 or more, not 0"),

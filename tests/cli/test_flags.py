@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 import pytest
 
 import untwine.datasets  # noqa: F401  registers the datasets
-from untwine.cli import UsageError, flags
+from untwine.cli import flags
+from untwine.cli.usage import UsageError
 from untwine.data import datasets
 from untwine.methods import methods
 from untwine.model.networks import networks
@@ -44,12 +45,12 @@ def test_values_are_read_as_their_annotations_say(hint: Any, default: Any, text:
     assert read(text) == value and not several
 
 
-@pytest.mark.parametrize("hint", [tuple[int, ...], list[int], tuple[int, ...] | None])
+@pytest.mark.parametrize("hint", [tuple[int, ...], list[int], tuple[int, ...] | None, int | Sequence[int]])
 def test_lists_take_several_values(hint: Any):
     assert flags.reader(hint, None) == (flags.whole, True)
 
 
-@pytest.mark.parametrize("hint", [dict[str, int], Callable[[int], int], Sequence[float], None])
+@pytest.mark.parametrize("hint", [dict[str, int], Callable[[int], int], Sequence[dict[str, int]], None])
 def test_what_text_cannot_be_is_no_flag(hint: Any):
     assert flags.reader(hint, None) is None
 

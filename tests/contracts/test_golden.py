@@ -31,7 +31,6 @@ SINGLE_BOUND, SWITCHED_BOUND = 1e-4, 5e-2
 SWITCHED = {"ada_gvae", "ada_mlvae", "dip_vae_i"}
 
 Curve = dict[str, list[float]]
-pytestmark = pytest.mark.rounding
 
 
 @pytest.fixture(autouse=True)
@@ -80,6 +79,7 @@ def distance(found: Curve, expected: Curve) -> float:
     )
 
 
+@pytest.mark.rounding
 @pytest.mark.parametrize("name", uw.methods.names())
 def test_golden_loss_curve(name: str) -> None:
     stored = json.loads(FILE.read_text()) if FILE.exists() else {}
@@ -100,6 +100,7 @@ def test_a_last_bit_stays_within_the_bound(name: str) -> None:
     assert distance(moved, golden(name)) < BOUND / 100
 
 
+@pytest.mark.rounding
 @pytest.mark.parametrize("name", uw.methods.names())
 def test_float32_follows(name: str) -> None:
     single = curve(small(name), double=False)

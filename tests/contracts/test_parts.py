@@ -14,7 +14,7 @@ import pytest
 from torch import Tensor
 
 import untwine as uw
-from untwine import parts
+from untwine import parts, trees
 from untwine.cli import main
 from untwine.errors import UntwineError
 from untwine.model.networks import networks
@@ -44,7 +44,7 @@ ENTRIES = [
     for name, entry in base.registry.items()
     if ours(entry)
 ]
-CLASSES = [cls for cls in parts._parts.values() if ours(cls) and dataclasses.fields(cls)]
+CLASSES = [cls for cls in trees.classes.values() if ours(cls) and dataclasses.fields(cls)]
 
 # A complete set of arguments for the classes that need some.
 KL = {"part": "Penalty", "term": {"part": "KL"}}
@@ -134,7 +134,7 @@ def test_no_field_takes_what_it_is_not(cls, wrong):
     ],
 )
 def test_what_is_out_of_bounds_is_refused_in_every_way(text, cls, arguments):
-    part = parts._parts[cls]
+    part = trees.classes[cls]
     base = next(base for base in (*KINDS.values(), uw.Term) if issubclass(part, base))
     kind = Penalty if base is uw.Term else base
     with pytest.raises(UntwineError):
@@ -240,15 +240,15 @@ def test_functions_are_listed_by_name(room):
 def forgotten() -> Iterator[None]:
     """Forget parts and methods that are defined within."""
     registries = [*(base.registry for base in KINDS.values()), uw.methods.methods]
-    before = [dict(registry._entries) for registry in registries], dict(parts._parts)
+    before = [dict(registry._entries) for registry in registries], dict(trees.classes)
     try:
         yield
     finally:
         for registry, entries in zip(registries, before[0], strict=True):
             registry._entries.clear()
             registry._entries.update(entries)
-        parts._parts.clear()
-        parts._parts.update(before[1])
+        trees.classes.clear()
+        trees.classes.update(before[1])
 
 
 @pytest.fixture
@@ -338,6 +338,12 @@ def test_own_parts_on_the_command_line(own, tmp_path, monkeypatch, capsys):
     assert main(["train", "vae", *flags, "--prior", "mine(scale=2)", "--likelihood", "mine(scale=0.5)"]) == 0
     written = json.loads((tmp_path / "run" / "run.json").read_text())
     assert json.dumps({"part": "MinePrior", "scale": 2.0})[1:-1] in json.dumps(written)
+    capsys.readouterr()
+    assert main(["train", "decomposition-vae", "--help"]) == 0
+    said = "".join(capsys.readouterr().out.replace("│", " ").split())
+    for kind in ("likelihood", "posterior", "prior"):
+        assert all(name.replace("_", "-") in said for name in KINDS[kind].registry)  # one's own, too
+    assert all(name.replace("_", "-") in said for name in uw.penalties.divergences())
     assert main(["train", "vae", *flags, "--prior", "mine(scal=2)"]) == 2
     assert "unknown argument of prior 'mine': 'scal'; did you mean 'scale'?" in capsys.readouterr().err
 
@@ -360,7 +366,7 @@ def test_what_is_not_imported_is_said_to_be(own):
     spec = uw.Run(method=uw.methods.vae(prior="mine"), dataset="synthetic_linear").to_json()
     named = {"name": "my_method", "beta": 1.0}
     with forgotten():
-        del parts._parts["MinePrior"]
+        del trees.classes["MinePrior"]
         for wrong, kind, name in ((spec["method"], "part", "MinePrior"), (named, "method", "my_method")):
             message = f"unknown {kind} '{name}'.* If '{name}' is your own, import the module that defines it first"
             with pytest.raises(UntwineError, match=message) as caught:

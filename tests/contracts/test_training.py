@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 import torch
 from helpers import StopAt, same
+from precision import fit
 from torch import Tensor
 
 import untwine as uw
 from untwine.errors import UntwineError
 from untwine.objective.core import Objective
-from untwine.train.folder import stored
+from untwine.train.record import stored
 
 # Arguments that make a method quick, and let a short run show every term.
 SMALL = {"anneal": 20, "hidden": 16, "layers": 2}
@@ -55,6 +56,9 @@ COMBINATIONS = {
     ),
 }
 CASES = {name: (lambda name=name: small(name)) for name in uw.methods.names()} | COMBINATIONS
+# Cases whose float32 weights differ between processors: these also run under the settings of other processors.
+SENSITIVE = {"ada_gvae", "ada_mlvae", "decomposition_vae", "dip_vae_i", "info_vae", "scale by member"}
+MARKED_CASES = [pytest.param(case, marks=pytest.mark.rounding if case in SENSITIVE else ()) for case in CASES]
 # What the second member is alone, where members differ.
 SECOND = {
     "beta by member": lambda: small("beta_vae", beta=8.0),
@@ -97,8 +101,8 @@ def buffers(ensemble: uw.Ensemble, i: int) -> list[Tensor]:
 
 @functools.cache
 def trained(case: str) -> uw.Ensemble:
-    """A pack of two, trained once for all tests."""
-    return uw.fit(run(case, steps=200), device="cpu")
+    """A pack of two, trained once for all tests, in float64: in float32 a last bit moves decomposition_vae by 1e-5."""
+    return fit(run(case, steps=200))
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -110,16 +114,16 @@ def test_the_loss_falls(case):
         assert curve[-1][term] < curve[0][term]
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", MARKED_CASES)
 def test_alone_or_in_a_pack(case):
     """Over the first fifty steps every term is that of the member alone."""
     method = SECOND[case]() if case in SECOND else CASES[case]()
-    alone = uw.fit(run(case, method=method, seeds=[1]), device="cpu")
+    alone = fit(run(case, method=method, seeds=[1]))
     for a, b in zip(buffers(trained(case), 1), buffers(alone, 0), strict=True):
         assert torch.equal(a, b)
     for a, b in zip(trained(case).history[:5], alone.history, strict=True):
         for term, value in b["members"]["seed-1"].items():
-            assert a["members"]["seed-1"][term] == pytest.approx(value, rel=1e-5, abs=1e-4), term
+            assert a["members"]["seed-1"][term] == pytest.approx(value, rel=1e-9, abs=1e-9), term
 
 
 @pytest.mark.parametrize("case", CASES)

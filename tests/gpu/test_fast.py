@@ -92,7 +92,7 @@ def in_double(run: uw.Run) -> tuple[Tensor, Tensor]:
     buffers = {k: v.double() if v.is_floating_point() else v for k, v in buffers.items()}
     noise = {name: value.double() for name, value in inputs.noise.items()}
     inputs = dataclasses.replace(inputs, x=inputs.x.double(), noise=noise)
-    weights = tuple(w[0].double() for w in pack.weights(np.arange(1)))
+    weights = tuple(w[0].double() for w in pack.penalty_weights(np.arange(1)))
     return pack.step(parameters.double(), buffers, inputs, weights)
 
 

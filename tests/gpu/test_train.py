@@ -55,7 +55,7 @@ def test_a_step_agrees_with_the_cpu(name: str) -> None:
         pack = Pack(run.members(), run.info(), device)
         table = Table(run.make_dataset(), device)
         inputs = next(iter(batches(pack, table, 16, "iid")(9, 10)))
-        weights = tuple(w[0] for w in pack.weights(np.arange(9, 10)))
+        weights = tuple(w[0] for w in pack.penalty_weights(np.arange(9, 10)))
         with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
             terms, gradients = pack.step(*pack.initial(), inputs, weights)
         results.append((terms.cpu(), gradients.cpu()))

@@ -119,6 +119,16 @@ def test_merged_posteriors(average, distance):
     assert (merged.mean != q.mean).any(1).all() and (merged.mean == q.mean).any(1).all()
 
 
+@pytest.mark.parametrize("offset", [-1e-9, 1e-9])
+def test_a_latent_is_shared_if_its_divergence_is_below_half_way(offset):
+    """The decision itself: of three latents the middle one is a hair below or above the threshold."""
+    divergences = torch.tensor([0.0, 0.5 + offset, 1.0], dtype=torch.float64)
+    apart = (2 * divergences).sqrt()  # with unit variances the divergence is half the squared distance of the means
+    q = DiagonalQ(torch.stack((torch.zeros_like(apart), apart)), torch.zeros(2, 3, dtype=torch.float64))
+    merged = ada().merge(q).mean
+    assert (merged[0] == merged[1]).tolist() == [True, offset < 0, False]
+
+
 def test_a_product_is_the_product_of_the_densities():
     q = posterior(pairs=1, latents=1)  # with one latent nothing is below the threshold: merge by hand
     from untwine.objective.pairing import _product

@@ -18,7 +18,7 @@ from untwine.scoring.compare import comparisons
 from untwine.scoring.evaluation import PartlyScored
 from untwine.scoring.requests import requests
 from untwine.scoring.sources import Source
-from untwine.train import folder
+from untwine.train import record
 
 FAST = {"rho": (0.2,), "windows": 3, "points": 200, "examples": 100, "jacobians": 20}
 
@@ -53,7 +53,7 @@ def value(entry: dict, member: str = "seed-0") -> float:
 def test_scores_are_those_of_the_functions(run: Path):
     global_mig, local_mig = score(run, ("mig", "local-mig(bins=4)"), **FAST)
     ensemble = uw.load(run)
-    data = folder.stored(run).make_dataset()
+    data = record.stored(run).make_dataset()
     expected = uw.metrics.sampled("mig", points=200)(ensemble.encode, data)
     assert [value(global_mig, f"seed-{i}") for i in range(3)] == expected.values.tolist()
     assert global_mig["settings"] == json.loads(json.dumps(expected.settings))
@@ -84,7 +84,7 @@ def test_metrics_of_models_get_what_they_take(run: Path):
     names = ("hoyer", "delta-kl", "dto", "udr", "decomposition")
     found = {entry["metric"]: entry for entry in score(run, names, **FAST)}
     ensemble = uw.load(run)
-    x = Source(ensemble, folder.stored(run).make_dataset(), 100, 20, 0).images
+    x = Source(ensemble, record.stored(run).make_dataset(), 100, 20, 0).images
     codes, variances = ensemble.encode(x).numpy(), ensemble.variances(x).numpy()
     assert value(found["hoyer"]) == pytest.approx(float(uw.metrics.hoyer(codes[0])))
     assert value(found["delta_kl"], "seed-1") == pytest.approx(float(uw.metrics.delta_kl(codes[1], variances[1])))
@@ -329,7 +329,7 @@ def test_examples_are_scored_by_all_metrics_that_need_no_interventions(own: Path
         score(own / "run", able[:4] + refused + able[4:], rho=(0.4,))
     found = {entry["label"]: entry for entry in error.value.scores.entries}
     assert list(found) == list(able)
-    data, ensemble = folder.stored(own / "run").make_dataset(), uw.load(own / "run")
+    data, ensemble = record.stored(own / "run").make_dataset(), uw.load(own / "run")
     assert not data.complete
     labels = data.factors_of(range(120))
     seen = len({tuple(row) for row in labels.tolist()})

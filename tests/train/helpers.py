@@ -11,7 +11,10 @@ from untwine.train.progress import Reporter
 
 
 def tiny(method: Any = None, **changes: Any) -> uw.Run:
-    """A run that takes well under a second: vectors, a small tanh network."""
+    """A run that takes well under a second: vectors, a small tanh network.
+
+    It is smooth: a start that is one ulp away leads to weights that are 2e-7 + 2e-6 |w| away at most.
+    """
     settings: dict[str, Any] = {
         "method": method or uw.methods.jl1_vae(beta=0.01, gamma=0.01, anneal=10, likelihood="squared_error"),
         "dataset": uw.datasets.synthetic_nonlinear(samples=300, seed=3),

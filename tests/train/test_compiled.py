@@ -20,7 +20,7 @@ from precision import double_precision
 
 import untwine as uw
 from untwine.train import batches as train_batches
-from untwine.train import compiled, folder, paths
+from untwine.train import compiled, paths, record
 from untwine.train.pack import Pack
 from untwine.train.progress import Bar, Reporter, Several
 from untwine.train.step import PlainStep
@@ -28,7 +28,7 @@ from untwine.train.table import Table
 from untwine.train.trainer import Trainer
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "contracts"))
-from test_training import CASES
+from test_training import MARKED_CASES
 from test_training import run as contract
 
 CPU, BLOCK = torch.device("cpu"), 8
@@ -83,7 +83,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     jaxtyping.config.update("jaxtyping_disable", False)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", MARKED_CASES)
 def test_every_sentence_is_traced_whole(case: str) -> None:
     """Through the smallest network: tracing takes its time, and others are traced below."""
     fast = assert_equal(contract(case, network=uw.networks.mlp(()), steps=5, log_every=2))
@@ -134,6 +134,7 @@ def dots(**arguments: Any) -> uw.Run:
     return uw.Run(method=uw.methods.jl1_vae(anneal=2, **arguments), dataset=images, network=network, **settings)
 
 
+@pytest.mark.rounding
 @pytest.mark.parametrize("images", [None, 0.5])
 @pytest.mark.parametrize("through", ["both", "decoder"])
 def test_convolutions(through: str, images: float | None) -> None:
@@ -285,6 +286,7 @@ def test_paths_that_cannot_be_taken_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.rounding
 @pytest.mark.usefixtures("possible")
 @pytest.mark.parametrize("sampling", ["iid", "epochs"])
 def test_going_on_is_bitwise_the_same(tmp_path: Path, sampling: str) -> None:
@@ -294,9 +296,9 @@ def test_going_on_is_bitwise_the_same(tmp_path: Path, sampling: str) -> None:
     whole = uw.fit(run, tmp_path / "whole", path="fast", **options)
     with pytest.raises(RuntimeError, match="the power went"):
         uw.fit(run, tmp_path / "cut", path="fast", progress=StopAt(11), checkpoint_seconds=0.0, **options)
-    assert folder.read(tmp_path / "cut")["packs"][0]["path"] == "fast"
+    assert record.read(tmp_path / "cut")["packs"][0]["path"] == "fast"
     assert same(uw.fit(run, tmp_path / "cut", **options), whole)
-    assert folder.read(tmp_path / "cut")["packs"][0]["path"] == "fast"
+    assert record.read(tmp_path / "cut")["packs"][0]["path"] == "fast"
     assert (tmp_path / "cut" / "log.jsonl").read_text() == (tmp_path / "whole" / "log.jsonl").read_text()
     plain = uw.fit(run, path="plain", **options)
     assert losses(whole, "seed-1") == pytest.approx(losses(plain, "seed-1"), rel=1e-5)
@@ -344,7 +346,7 @@ def test_what_cannot_be_compiled_trains_on_the_plain_path(monkeypatch: pytest.Mo
     monkeypatch.setattr(paths, "choose", lambda *_: "fast")
     with pytest.warns(UserWarning, match=r"RuntimeError: out of registers\); training takes the plain one"):
         found = uw.fit(tiny(), tmp_path, batching="vmap")
-    assert folder.read(tmp_path)["packs"][0]["path"] == "plain"
+    assert record.read(tmp_path)["packs"][0]["path"] == "plain"
     assert same(found, uw.fit(tiny(), batching="vmap", path="plain"))
     with pytest.raises(uw.UntwineError, match=r"failed while it was compiled \(RuntimeError: out of registers\)"):
         uw.fit(tiny(), path="fast")

@@ -16,7 +16,7 @@ from torch import nn
 
 import untwine as uw
 from untwine.streams import np_uniform
-from untwine.train import checkpoint, folder, loop, record
+from untwine.train import checkpoint, loop, record
 from untwine.train.loop import Interrupted
 from untwine.train.progress import Reporter
 
@@ -24,7 +24,7 @@ HERE = Path(__file__).parent
 
 
 def states(path: Path) -> dict[str, str]:
-    return {entry["name"]: entry["state"] for entry in folder.read(path)["members"]}
+    return {entry["name"]: entry["state"] for entry in record.read(path)["members"]}
 
 
 def test_a_folder_holds_what_the_design_says(tmp_path: Path) -> None:
@@ -33,7 +33,7 @@ def test_a_folder_holds_what_the_design_says(tmp_path: Path) -> None:
     assert same(ensemble, uw.fit(run))
     names = sorted(p.relative_to(tmp_path / "out").as_posix() for p in (tmp_path / "out").rglob("*") if p.is_file())
     assert names == [".lock", "log.jsonl", "members/seed-0.safetensors", "members/seed-1.safetensors", "run.json"]
-    content = folder.read(tmp_path / "out")
+    content = record.read(tmp_path / "out")
     assert content["run"] == run.spec()
     pack = content["packs"][0]
     assert pack["members"] == ["seed-0", "seed-1"]
@@ -189,7 +189,7 @@ def test_more_seeds_train_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_packs_of_a_limited_size(tmp_path: Path) -> None:
     run = tiny(seeds=[0, 1, 2])
     split = uw.fit(run, tmp_path, pack_size=2)
-    assert [pack["members"] for pack in folder.read(tmp_path)["packs"]] == [["seed-0", "seed-1"], ["seed-2"]]
+    assert [pack["members"] for pack in record.read(tmp_path)["packs"]] == [["seed-0", "seed-1"], ["seed-2"]]
     whole, memory = uw.fit(run), uw.fit(run, pack_size=1)
     for i in range(3):
         for name, value in whole.member(i).state_dict().items():
@@ -228,8 +228,8 @@ def test_a_number_may_become_several(tmp_path: Path) -> None:
     uw.fit(tiny(uw.methods.beta_vae(beta=1.0)), tmp_path)
     both = uw.fit(tiny(uw.methods.beta_vae(beta=[1.0, 2.0]), seeds=[0, 0]), tmp_path)
     assert len(both) == 2
-    assert [pack["members"] for pack in folder.read(tmp_path)["packs"]] == [["seed-0"], [both.members[1].name]]
-    again = folder.stored(tmp_path)
+    assert [pack["members"] for pack in record.read(tmp_path)["packs"]] == [["seed-0"], [both.members[1].name]]
+    again = record.stored(tmp_path)
     assert [member.id for member in again.members()] == [member.id for member in both.members]
     with pytest.raises(uw.UntwineError, match="holds another run"):
         uw.fit(tiny(uw.methods.beta_vae(beta=3.0)), tmp_path)
@@ -239,7 +239,7 @@ def test_resume_needs_nothing_but_the_folder(tmp_path: Path) -> None:
     run = tiny(uw.methods.beta_vae(beta=[0.5, 2.0]), seeds=[0, 1], data_seeds=[7, 8])
     with pytest.raises(RuntimeError):
         uw.fit(run, tmp_path, progress=StopAt(12), checkpoint_seconds=0.0)
-    assert folder.stored(tmp_path) == run
+    assert record.stored(tmp_path) == run
     assert same(uw.resume(tmp_path), uw.fit(run))
 
 
@@ -306,7 +306,7 @@ def test_lost_weights_are_trained_again(tmp_path: Path) -> None:
     (tmp_path / "members" / "seed-1.safetensors").unlink()
     with pytest.warns(UserWarning, match="weights of seed-1 are lost"):
         again = uw.fit(tiny(seeds=[0, 1]), tmp_path)
-    assert [pack["members"] for pack in folder.read(tmp_path)["packs"]] == [["seed-0", "seed-1"], ["seed-1"]]
+    assert [pack["members"] for pack in record.read(tmp_path)["packs"]] == [["seed-0", "seed-1"], ["seed-1"]]
     for name, value in first.member(1).state_dict().items():
         torch.testing.assert_close(again.member(1).state_dict()[name], value, rtol=1e-5, atol=1e-6)
 

@@ -1,5 +1,6 @@
 """Packs: what a member becomes does not depend on its company."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -10,10 +11,11 @@ import numpy as np
 import pytest
 import torch
 from helpers import losses, same, tiny, weights
+from precision import double_precision
 from torch import nn
 
 import untwine as uw
-from untwine.train import checkpoint, devices, folder
+from untwine.train import checkpoint, devices, record
 from untwine.train.pack import Pack, batches
 from untwine.train.table import Table
 
@@ -26,6 +28,7 @@ def dots(**changes: Any) -> uw.Run:
     return uw.Run(**(settings | changes))
 
 
+@pytest.mark.rounding
 @pytest.mark.parametrize("batching", ["loop", "vmap"])
 def test_alone_or_in_a_pack_with_a_dense_network(batching: str) -> None:
     pack = uw.fit(tiny(seeds=[0, 1, 2, 3], steps=50, log_every=1), batching=batching)
@@ -40,22 +43,31 @@ def test_alone_or_in_a_pack_with_a_dense_network(batching: str) -> None:
     assert losses(pack, "seed-0") != losses(pack, "seed-2")
 
 
+def distances(a: uw.Ensemble, b: uw.Ensemble, member: str) -> dict[str, np.ndarray]:
+    """The relative differences of each term, step by step."""
+    terms = ("loss", "reconstruction", "kl", "jacobian")
+    return {term: np.abs(np.array(losses(a, member, term)) / losses(b, member, term) - 1) for term in terms}
+
+
 def test_alone_or_in_a_pack_with_the_64_px_network() -> None:
     method = uw.methods.jl1_vae(anneal=20, columns=1, through="both")
-    pack, alone = (uw.fit(dots(seeds=seeds, method=method)) for seeds in ([0, 1, 2, 3], [2]))
-    for term in ("loss", "reconstruction", "kl", "jacobian"):
-        np.testing.assert_allclose(losses(pack, "seed-2", term), losses(alone, "seed-2", term), rtol=1e-5)
-    assert len(losses(alone, "seed-2")) == 50
+    pack, alone = (uw.fit(dots(seeds=seeds, method=method)) for seeds in ([1, 2], [2]))
+    apart = distances(pack, alone, "seed-2")
+    assert all(len(values) == 50 and values.max() < 1e-5 for values in apart.values())
 
 
-def test_alone_or_in_a_pack_where_rounding_switches_a_unit() -> None:
-    """The norm of a Jacobian jumps where a ReLU is on in one and off in the other: here at step 46, on two threads."""
-    pack, alone = uw.fit(dots(seeds=[0, 1, 2, 3])), uw.fit(dots(seeds=[2]))
-    for term in ("loss", "reconstruction", "kl"):
-        np.testing.assert_allclose(losses(pack, "seed-2", term), losses(alone, "seed-2", term), rtol=1e-5)
-    first, second = (np.array(losses(one, "seed-2", "jacobian")) for one in (pack, alone))
-    errors = np.sort(abs(first / second - 1))
-    assert errors[-2] < 1e-5 and errors[-1] < 1e-4
+@pytest.mark.rounding
+@pytest.mark.parametrize("double", [True, False], ids=["float64", "float32"])
+def test_alone_or_in_a_pack_where_rounding_switches_a_unit(double: bool) -> None:
+    """The norm of a Jacobian jumps where a ReLU is on in one and off in the other: in float32, at a few steps."""
+    run = dots(network=uw.networks.conv(channels=(8, 8, 16, 16), hidden=32))
+    with double_precision() if double else contextlib.nullcontext():
+        pack, alone = uw.fit(run.replace(seeds=[0, 1, 2])), uw.fit(run.replace(seeds=[2]))
+    apart = distances(pack, alone, "seed-2")
+    jacobian = apart.pop("jacobian")
+    bound = 1e-9 if double else 1e-5
+    assert all(len(values) == 50 and values.max() < bound for values in apart.values())
+    assert np.median(jacobian) < bound and jacobian.max() < (bound if double else 1e-3)
 
 
 @pytest.mark.parametrize("through", ["both", "decoder"])
@@ -66,10 +78,27 @@ def test_loop_and_vmap_compute_the_same_step(through: str) -> None:
         pack = Pack(run.members(), run.info(), CPU, batching)
         table = Table(run.make_dataset(), CPU)
         inputs = next(iter(batches(pack, table, 4, "iid")(3, 4)))
-        results.append(pack.step(*pack.initial(), inputs, [w[0] for w in pack.weights(np.arange(3, 4))]))
+        results.append(pack.step(*pack.initial(), inputs, [w[0] for w in pack.penalty_weights(np.arange(3, 4))]))
     (terms, gradients), (terms2, gradients2) = results
     torch.testing.assert_close(terms, terms2, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(gradients, gradients2, rtol=1e-3, atol=1e-5 * gradients.abs().max().item())
+
+
+@pytest.mark.parametrize("batching", ["loop", "vmap"])
+def test_a_step_is_a_function_of_its_arguments(batching: str) -> None:
+    """It reads the weights that it is given, changes nothing, and remembers nothing."""
+    run = tiny(seeds=[0, 1])
+    pack = Pack(run.members(), run.info(), CPU, batching)
+    inputs = next(iter(batches(pack, Table(run.make_dataset(), CPU), 16, "iid")(0, 1)))
+    weights = [w[0] for w in pack.penalty_weights(np.arange(1))]
+    parameters, buffers = pack.initial()
+    before = parameters.clone()
+    first = pack.step(parameters, buffers, inputs, weights)
+    moved = pack.step(parameters + 0.1, buffers, inputs, weights)
+    again = pack.step(parameters, buffers, inputs, weights)
+    assert not torch.equal(first[0], moved[0]) and not torch.equal(first[1], moved[1])
+    assert torch.equal(first[0], again[0]) and torch.equal(first[1], again[1])
+    assert torch.equal(parameters, before) and torch.equal(pack.initial().parameters, before)
 
 
 def test_the_same_run_twice_is_bitwise_equal() -> None:
@@ -79,6 +108,7 @@ def test_the_same_run_twice_is_bitwise_equal() -> None:
     assert same(uw.fit(conv), uw.fit(conv))
 
 
+@pytest.mark.rounding
 def test_numbers_by_member_train_as_if_alone() -> None:
     together = uw.fit(tiny(uw.methods.beta_vae(beta=[0.1, 1.0, 10.0], anneal=4), seeds=[0, 0, 1], log_every=1))
     for i, (beta, seed) in enumerate([(0.1, 0), (1.0, 0), (10.0, 1)]):
@@ -87,6 +117,7 @@ def test_numbers_by_member_train_as_if_alone() -> None:
             torch.testing.assert_close(together.member(i).state_dict()[name], value, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.rounding
 def test_learning_rates_and_scales_by_member() -> None:
     run = tiny(
         uw.methods.vae(likelihood=uw.likelihoods.laplace([0.1, 1.0])), seeds=[0, 1], lr=[1e-3, uw.each(1e-2).values[0]]
@@ -108,7 +139,7 @@ def test_clipping_is_by_member() -> None:
     pack = Pack(run.members(), run.info(), CPU)
     inputs = next(iter(batches(pack, Table(run.make_dataset(), CPU), 16, "iid")(0, 1)))
     start, buffers = pack.initial()
-    _, gradients = pack.step(start, buffers, inputs, [w[0] for w in pack.weights(np.arange(1))])
+    _, gradients = pack.step(start, buffers, inputs, [w[0] for w in pack.penalty_weights(np.arange(1))])
     clipped = gradients * (1e-3 / gradients.norm(dim=1, keepdim=True))
     expected = start - 1e-3 * clipped / (clipped.abs() + 1e-10)  # AdaGrad's first step
     trained = uw.fit(run)
@@ -132,7 +163,7 @@ def test_a_diverging_member_stops_and_the_others_go_on(batching: str, tmp_path: 
     alone = uw.fit(tiny(uw.methods.beta_vae(beta=fine), seeds=[1], log_every=2), batching=batching)
     assert {k: v.tolist() for k, v in weights(both).items()} == {k: v.tolist() for k, v in weights(alone).items()}
 
-    states = {entry["name"]: entry for entry in folder.read(tmp_path)["members"]}
+    states = {entry["name"]: entry for entry in record.read(tmp_path)["members"]}
     assert (states["seed-0"]["state"], states["seed-0"]["steps"]) == ("diverged", 5)
     assert states["seed-1"]["state"] == "done"
     last = both.history[-1]["members"]["seed-0"]
@@ -230,6 +261,7 @@ def normalised_for_tests() -> Any:
     )
 
 
+@pytest.mark.rounding
 def test_a_network_of_the_users_own() -> None:
     uw.network(residual_for_tests)
     run = tiny(network="residual_for_tests", seeds=[0, 1, 2], steps=30, log_every=1)
@@ -305,6 +337,9 @@ def test_buffers_tied_weights_and_frozen_layers(batching: str, tmp_path: Any) ->
         assert torch.equal(after["decoder.layers.2.weight"], after["decoder.layers.4.weight"])
         assert not torch.equal(after["decoder.layers.2.weight"], before["decoder.layers.2.weight"])
     assert same(trained, loaded)
+    trained._stack.batching = batching
+    assert trained.encode(run.make_dataset().batch(range(4))).shape == (2, 4, 3)
+    assert same(trained, loaded)  # encoding leaves nothing behind
 
 
 def dropping_for_tests() -> Any:

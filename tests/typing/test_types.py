@@ -38,7 +38,6 @@ def diagnostics(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
     return json.loads(done.stdout)["generalDiagnostics"]
 
 
-@pytest.mark.xfail(reason="types of methods, Run and evaluate are not merged yet")
 def test_wrong_lines_are_refused_and_no_others(diagnostics: list[dict]):
     errors = [entry for entry in diagnostics if entry["severity"] == "error"]
     refused = {entry["range"]["start"]["line"] + 1: entry["rule"] for entry in errors}
@@ -46,7 +45,6 @@ def test_wrong_lines_are_refused_and_no_others(diagnostics: list[dict]):
     assert refused == expected("error"), messages
 
 
-@pytest.mark.xfail(reason="types of methods, Run and evaluate are not merged yet")
 def test_results_have_types(diagnostics: list[dict]):
     told = {}
     for entry in diagnostics:

@@ -15,6 +15,7 @@ from untwine.analysis.traversal import (
     sparse_direction,
     traverse,
 )
+from untwine.namespace import directory
 
 __all__ = [
     "active_dimensions",
@@ -37,6 +38,4 @@ __all__ = [
     "usefulness",
 ]
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = directory(__all__)

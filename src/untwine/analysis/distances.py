@@ -18,12 +18,10 @@ from jaxtyping import Float64, Int64, Shaped
 from untwine.analysis.arrays import diagonal_posteriors, finite_array
 from untwine.analysis.losses import Perceived, of_one_model, perceived
 from untwine.errors import UntwineError
+from untwine.namespace import directory
 
 __all__ = ["Distance", "ground_truth", "latent", "perceived", "posterior_kl", "reconstruction"]
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = directory(__all__)
 
 
 # Maps images `[m, *shape]` to codes, variances or images `[m, ...]`, or `[members, m, ...]` of several models.

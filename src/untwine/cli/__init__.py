@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from untwine._version import __version__
-from untwine.errors import Unavailable, UntwineError, unknown
+from untwine.cli.usage import UsageError
+from untwine.errors import UntwineError, unknown
 
 # The module of each command, and its line in the help.
 COMMANDS = {
@@ -28,21 +29,6 @@ COMMANDS = {
     "data": ("untwine.cli.data", "list, fetch, check and show datasets: untwine data list"),
     "bench": ("untwine.cli.bench", "measure speed and quality on this machine"),
 }
-
-
-class UsageError(UntwineError):
-    """A wrong command line: exit code 2."""
-
-
-@contextmanager
-def asked() -> Iterator[None]:
-    """Turn errors about a request into usage errors, except for data that cannot be fetched."""
-    try:
-        yield
-    except (UsageError, Unavailable):
-        raise
-    except UntwineError as error:
-        raise UsageError(str(error)) from None
 
 
 def main(argv: Sequence[str] | None = None) -> int:

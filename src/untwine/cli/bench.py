@@ -7,7 +7,8 @@ import inspect
 from typing import Any
 
 from untwine.bench import BENCHES
-from untwine.cli import UsageError, flags, output
+from untwine.cli import flags, output
+from untwine.cli.usage import UsageError
 from untwine.errors import unknown
 
 

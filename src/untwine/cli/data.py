@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from untwine.cli import UsageError, asked, flags, named, output
+from untwine.cli import flags, named, output
+from untwine.cli.usage import UsageError, as_usage_errors
 from untwine.errors import UntwineError, unknown
 
 ABOUT = {
@@ -91,7 +92,7 @@ def _get(args: list[str]) -> None:
     examples = "untwine data get dsprites\nuntwine data get mpi3d --dataset.variant toy"
     build, options = _parse(args, "get", examples, [])
     public = public_of(build)
-    with asked():
+    with as_usage_errors():
         files = () if public is None else public.files(**flags.values(options.dataset))
         if public is not None:
             for file in _optional(build, files, options):

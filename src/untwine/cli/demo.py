@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from untwine.cli import UsageError, flags, output, tables
+from untwine.cli import flags, output, tables
+from untwine.cli.usage import UsageError
 
 ABOUT = """Train two seeds of beta-VAE and two of JL1-VAE on small pictures of three dots, and compare them.
 
@@ -48,6 +49,6 @@ def demo(args: list[str]) -> None:
 
 def _finished(methods: dict[str, dict[str, Any]]) -> set[str]:
     """The ids of all members that are trained."""
-    from untwine.train.folder import FINISHED
+    from untwine.train.record import FINISHED
 
     return {m["id"] for members in methods.values() for m in members.values() if m["state"] in FINISHED}

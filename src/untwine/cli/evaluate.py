@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from untwine.cli import UsageError, asked, flags, output, tables
+from untwine.cli import flags, output, tables
+from untwine.cli.usage import UsageError, as_usage_errors
 from untwine.errors import UntwineError
 
 ABOUT = """Score the finished models of one or more runs, and write scores.json into each run's folder.
@@ -47,7 +48,7 @@ def evaluate(args: list[str]) -> None:
         raise UsageError(f"evaluate needs the folder of a run, before any options: {USAGE}")
     if parsed.compare and len(paths) < 2:
         raise UsageError("--compare needs two runs or more: untwine evaluate runs/ONE runs/OTHER --compare")
-    with asked():
+    with as_usage_errors():
         evaluation.refuse_impossible(*(settings[name] for name in ("metrics", "rho", "windows", "points")))
         pick_device(settings["device"])
     runs: dict[str, Scores] = {}

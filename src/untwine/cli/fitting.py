@@ -20,7 +20,7 @@ def fit(run: Any, out: Path, options: dict[str, Any], as_json: bool) -> None:
     """
     from untwine.scoring import results
     from untwine.train import loop
-    from untwine.train.folder import FINISHED
+    from untwine.train.record import FINISHED
 
     def finished() -> list[str]:
         return [name for name, member in results.members(out).items() if member["state"] in FINISHED]

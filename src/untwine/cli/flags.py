@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from untwine.arguments import hints
-from untwine.cli import UsageError
+from untwine.cli.usage import UsageError
 from untwine.errors import UntwineError, unknown
 from untwine.quantities import Each
 from untwine.registry import Registry
@@ -279,6 +279,7 @@ def arguments(
     shown: Mapping[str, str] | None = None,
     leave_out: Collection[str] = (),
     switches: bool = False,
+    choices: Mapping[str, str] | None = None,
 ) -> type:
     """A dataclass with a flag for each argument of a function that text can be.
 
@@ -289,6 +290,7 @@ def arguments(
         shown: Texts in place of defaults in the help.
         leave_out: Arguments that are no flags.
         switches: Whether an argument that is False by default is a flag without a value.
+        choices: What an argument may be, added to its help.
     """
     annotations = hints(function)
     fields = []
@@ -306,6 +308,8 @@ def arguments(
         if per_member and isinstance(default, float):
             read = numbers
         help = argument_help(function, name)
+        if name in (choices or {}):
+            help = f"{help or ''} One of {(choices or {})[name]}.".strip()
         fields.append(flag(name, read, several, default, help, prefix, shown=(shown or {}).get(name)))
     return dataclasses.make_dataclass(function.__name__, fields, kw_only=True)
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 
-from untwine.cli import UsageError
+from untwine.cli.usage import UsageError
 from untwine.errors import brief
 
 FLAG = "--import"

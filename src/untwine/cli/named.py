@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from untwine.cli import UsageError, asked, flags
+from untwine.cli import flags
+from untwine.cli.usage import UsageError, as_usage_errors
 
 
 def of_dataset(
@@ -63,7 +64,7 @@ def carried_out(
         options: The parsed options, of which `dataset` holds the dataset's.
         arguments: The arguments of `check` and `work`.
     """
-    with asked():
+    with as_usage_errors():
         dataset = build(**flags.values(options.dataset))
         check(dataset, **arguments)
     return dataset, work(dataset, **arguments)

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from untwine.cli import UsageError, asked, flags, imports
+from untwine.cli import flags, imports
 from untwine.cli.fitting import fit
+from untwine.cli.usage import UsageError, as_usage_errors
 from untwine.methods import methods
-from untwine.methods.registry import own_parts
+from untwine.methods.registry import PARTS, own_parts, part_help
 
 # Arguments of a run that are flags. Their help and types are those of `Run`, their defaults those of the method.
 RUN = ("latents", "seeds", "data_seeds", "steps", "batch_size", "lr", "sampling", "clip", "precision", "standardise")
@@ -93,7 +94,8 @@ def _parse(method: str, args: list[str]) -> Any:
     defaults = {name: parameter.default for name, parameter in inspect.signature(Run).parameters.items()}
     defaults |= {"dataset": dataclasses.MISSING, **published(method)}
     fields: list[Any] = []
-    of_method = flags.arguments(methods[method], prefix=False, per_member=True, shown=own_parts(method))
+    parts = {kind: part_help(kind) for kind in (*PARTS, "divergence")}
+    of_method = flags.arguments(methods[method], prefix=False, per_member=True, shown=own_parts(method), choices=parts)
     groups: list[Any] = [("method", of_method)]
     for kind, registry in (("dataset", datasets), ("network", networks), ("optimiser", optimisers)):
         name = _value(args, f"--{kind}") or defaults[kind]
@@ -188,7 +190,7 @@ def _run(method: str, parsed: Any) -> Any:
     for kind in ("dataset", "network", "optimiser"):
         name, group = getattr(parsed, f"{kind}_name"), getattr(parsed, kind, None)
         specs[kind] = name if group is None else {"name": name, **flags.values(group)}
-    with asked():
+    with as_usage_errors():
         run = Run(method={"name": method, **flags.values(parsed.method)}, **specs, **flags.values(parsed.run))
         machine = flags.values(parsed.machine)
         check_path(machine["path"], pick_device(machine["device"]), "vmap")
@@ -201,7 +203,7 @@ def _resume(args: list[str]) -> None:
     about = "Resume a run that was stopped. The result is the same as without the interruption."
     fields = [where, flags.switch("json", flags.JSON), ("machine", _machine_flags())]
     parsed = flags.parse("untwine train", about, fields, args)
-    from untwine.train.folder import stored
+    from untwine.train.record import stored
 
     path = Path(parsed.resume)
     fit(stored(path), path, flags.values(parsed.machine), parsed.json)

@@ -9,15 +9,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from untwine.kernels import operators
+from untwine.kernels.autograd import Chain, ChainNorm, Link, Plan
+from untwine.kernels.geometry import Geometry
 from untwine.kernels.layers import torch_type
-
-if TYPE_CHECKING:
-    from untwine.kernels.autograd import Plan
 
 _FAST: ContextVar[bool] = ContextVar("fast", default=False)
 
@@ -84,9 +84,6 @@ class Stage(nn.Module):
 
     def _plan(self, shape: Sequence[int], tangents: bool) -> Plan:
         """The chain for images of this height and width."""
-        from untwine.kernels.autograd import Link, Plan
-        from untwine.kernels.geometry import Geometry
-
         links, (height, width) = [], shape
         layers = list(self.layers)
         for number, layer in enumerate(layers):
@@ -108,8 +105,6 @@ class Stage(nn.Module):
         return Plan(tuple(links), tangents)
 
     def _apply_chain(self, x: Tensor, rest: Sequence[Tensor | None], tangents: bool) -> list[Tensor]:
-        from untwine.kernels.autograd import Chain
-
         plan = self._plan(x.shape[2:], tangents)
         return list(Chain.apply(plan, _to_kernel_layout(x), *self._weights(), *rest))  # type: ignore[no-untyped-call]
 
@@ -137,9 +132,6 @@ class Stage(nn.Module):
             u: A weight for each number of the output, `[batch, ...]`.
             p: 1 or 2.
         """
-        from untwine.kernels import operators
-        from untwine.kernels.autograd import ChainNorm
-
         plan, half = self._plan(tangents.shape[3:], True), len(masks) // 2
         if not plan.folds or half < 2 or len(plan.links) != half + 1:
             return None

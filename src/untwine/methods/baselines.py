@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import untwine as uw
+from untwine import vocabulary as uw
 from untwine.arguments import Count, Number, Whole
 from untwine.methods.registry import method
 
@@ -65,8 +65,8 @@ def beta_tcvae(beta: Number = 4.0, estimator: Literal["weighted", "stratified"] 
         beta: Weight of the total correlation, where the KL counts as 1.
         estimator: The estimate of the total correlation: weighted (minibatch-weighted sampling) or stratified.
     """
-    more = uw.constant(beta) - 1.0
-    return _vae(kl=1.0 * uw.penalties.kl, total_correlation=more * uw.penalties.total_correlation(estimator))
+    beyond_kl = uw.constant(beta) - 1.0
+    return _vae(kl=1.0 * uw.penalties.kl, total_correlation=beyond_kl * uw.penalties.total_correlation(estimator))
 
 
 @method(**PUBLISHED)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-import untwine as uw
+from untwine import vocabulary as uw
 from untwine.arguments import Count, Number
 from untwine.methods.registry import method
 

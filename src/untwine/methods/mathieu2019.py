@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import untwine as uw
+from untwine import vocabulary as uw
 from untwine.arguments import Number
 from untwine.methods.registry import method
 

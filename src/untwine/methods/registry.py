@@ -15,7 +15,7 @@ from untwine.parts import is_part
 from untwine.registry import Registry
 
 if TYPE_CHECKING:
-    from untwine import Likelihood, Objective, Posterior, Prior
+    from untwine.vocabulary import Likelihood, Objective, Posterior, Prior
 
 P = ParamSpec("P")
 
@@ -91,8 +91,9 @@ def method(function: Any = None, **published: Any) -> Any:
 
 def _register(published: dict[str, Any], function: Callable[..., Objective]) -> Any:
     refuse_unknown("setting of a run that a method can have:", published, SETTINGS)
-    name, own = function.__name__, inspect.signature(function).parameters
+    name = function.__name__
     signature = _with_parts(inspect.signature(function))
+    own = inspect.signature(function).parameters
 
     @functools.wraps(function)
     def make(*args: Any, **kwargs: Any) -> Objective:
@@ -153,7 +154,7 @@ def _documented(function: Callable[..., Any], parts: list[str]) -> str:
 
 def _room(kind: str) -> Any:
     """The public module of a kind of part. It needs torch, and so is imported late."""
-    import untwine as uw
+    from untwine import vocabulary as uw
 
     rooms = {"likelihood": uw.likelihoods, "posterior": uw.posteriors, "prior": uw.priors, "divergence": uw.penalties}
     return rooms[kind]
@@ -165,7 +166,7 @@ def part_table(kind: str) -> Any:
     >>> part_table("posterior").names()
     ['deterministic', 'diagonal_normal', 'full_normal', 'isotropic_normal']
     """
-    import untwine as uw
+    from untwine import vocabulary as uw
 
     kinds = {"likelihood": uw.Likelihood, "posterior": uw.Posterior, "prior": uw.Prior}
     return uw.penalties.divergences() if kind == "divergence" else kinds[kind].registry

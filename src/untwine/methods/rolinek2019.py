@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import untwine as uw
+from untwine import vocabulary as uw
 from untwine.arguments import Number, Whole
 from untwine.methods.registry import method
 

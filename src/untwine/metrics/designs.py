@@ -10,7 +10,11 @@ from jaxtyping import Int64
 
 from untwine.data.factors import FactorSpace
 from untwine.errors import UntwineError
+from untwine.namespace import directory
 from untwine.streams import np_uniform
+
+__all__ = ["Design", "Groups", "Independent", "Pairs"]
+__dir__ = directory(__all__)
 
 
 @dataclass(frozen=True)

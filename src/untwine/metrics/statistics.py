@@ -11,7 +11,11 @@ import numpy as np
 from jaxtyping import Float64
 
 from untwine.errors import UntwineError
+from untwine.namespace import directory
 from untwine.streams import np_uniform
+
+__all__ = ["Comparison", "Summary", "compare", "summary"]
+__dir__ = directory(__all__)
 
 Values = Sequence[Any] | np.ndarray
 

@@ -44,7 +44,7 @@ class Blur(nn.Module):
 
 
 def _band(size: int, radius: int, kernel: str) -> Float[Tensor, "size size"]:
-    """The matrix of a convolution along one side: symmetric, as the kernels are."""
+    """The matrix of a convolution along one side of an image; it is symmetric, since the kernels are."""
 
     def taps(offsets: Tensor) -> Tensor:
         if kernel == "box":

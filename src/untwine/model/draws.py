@@ -1,7 +1,7 @@
-"""Samples of distributions as functions of uniforms: no generator, so they work under vmap and repeat.
+"""Samples of distributions as functions of uniforms: without a generator they repeat, and work under vmap.
 
-Every sample is exact, and gradients reach locations and scales. The choice of a mixture's component is a
-step: the weights of a mixture get no gradient from samples.
+Every sample is exact, and gradients reach locations and scales. The choice of a mixture's component is a step
+function: the weights of a mixture get no gradient from samples.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NEWTON = 10  # enough for p from 0.1 on; for p of 0.5 or more six would do
 
 
 def width(distribution: D.Distribution) -> int:
-    """How many uniforms a sample takes.
+    """The number of uniforms that a sample takes.
 
     >>> width(D.Independent(D.StudentT(torch.full((3,), 4.0)), 1))
     6
@@ -34,12 +34,16 @@ def width(distribution: D.Distribution) -> int:
     if isinstance(distribution, D.Independent) and distribution.reinterpreted_batch_ndims == 0:
         return width(distribution.base_dist)
     if isinstance(distribution, D.Independent) and not distribution.base_dist.event_shape:
-        return distribution.event_shape.numel() * _width_of_one(distribution.base_dist)
+        return distribution.event_shape.numel() * _scalar_width(distribution.base_dist)
     raise _refused(distribution)
 
 
 def draw(distribution: D.Distribution, uniforms: Float[Tensor, "n width"]) -> Float[Tensor, "n latent"]:
-    """One sample for each row of uniforms, which lie strictly inside (0, 1).
+    """One sample for each row of uniforms.
+
+    Args:
+        distribution: A distribution over vectors.
+        uniforms: Numbers strictly inside (0, 1).
 
     >>> normal = D.Independent(D.Normal(torch.zeros(2), torch.ones(2)), 1)
     >>> draw(normal, torch.tensor([[0.5, 0.975]]))
@@ -51,24 +55,25 @@ def draw(distribution: D.Distribution, uniforms: Float[Tensor, "n width"]) -> Fl
 def _vectors(p: D.Distribution, u: Tensor) -> Tensor:
     """Samples `[n, *batch, latent]` of a distribution over vectors; u is `[n, *ones, width]`."""
     if isinstance(p, D.MixtureSameFamily):
-        each = _vectors(p.component_distribution, u[..., None, 1:])
-        return torch.where(_chosen(p, u[..., 0])[..., None], each, 0.0).sum(-2)
+        samples = _vectors(p.component_distribution, u[..., None, 1:])
+        return torch.where(_chosen(p, u[..., 0])[..., None], samples, 0.0).sum(-2)
     if isinstance(p, D.LowRankMultivariateNormal):
         factor = p.cov_factor
-        common, own = torch.special.ndtri(u).split((factor.shape[-1], factor.shape[-2]), -1)
-        return p.loc + (factor @ common[..., None])[..., 0] + p.cov_diag.sqrt() * own
+        shared, independent = torch.special.ndtri(u).split((factor.shape[-1], factor.shape[-2]), -1)
+        return p.loc + (factor @ shared[..., None])[..., 0] + p.cov_diag.sqrt() * independent
     if isinstance(p, D.MultivariateNormal):
         return p.loc + (p.scale_tril @ torch.special.ndtri(u)[..., None])[..., 0]
     if isinstance(p, D.Independent) and p.reinterpreted_batch_ndims == 0:
         return _vectors(p.base_dist, u)
     if isinstance(p, D.Independent) and not p.base_dist.event_shape:
-        return _numbers(p.base_dist, u.unflatten(-1, (-1, _width_of_one(p.base_dist))))
+        return _numbers(p.base_dist, u.unflatten(-1, (-1, _scalar_width(p.base_dist))))
     raise _refused(p)
 
 
-def _width_of_one(p: D.Distribution) -> int:
+def _scalar_width(p: D.Distribution) -> int:
+    """The number of uniforms that one number takes."""
     if isinstance(p, D.MixtureSameFamily):
-        return 1 + _width_of_one(p.component_distribution)
+        return 1 + _scalar_width(p.component_distribution)
     if isinstance(p, D.StudentT):
         return 2
     try:
@@ -79,10 +84,10 @@ def _width_of_one(p: D.Distribution) -> int:
 
 
 def _numbers(p: D.Distribution, u: Tensor) -> Tensor:
-    """Samples `[n, *batch]` of a distribution over numbers; u is `[n, *ones, width of one]`."""
+    """Samples `[n, *batch]` of a distribution over numbers; u is `[n, *ones, width of a number]`."""
     if isinstance(p, D.MixtureSameFamily):
-        each = _numbers(p.component_distribution, u[..., None, 1:])
-        return torch.where(_chosen(p, u[..., 0]), each, 0.0).sum(-1)
+        samples = _numbers(p.component_distribution, u[..., None, 1:])
+        return torch.where(_chosen(p, u[..., 0]), samples, 0.0).sum(-1)
     if isinstance(p, D.Normal):  # torch's own quantile is less accurate in the tails
         return p.loc + p.scale * torch.special.ndtri(u[..., 0])
     if isinstance(p, D.StudentT):
@@ -94,13 +99,14 @@ def _numbers(p: D.Distribution, u: Tensor) -> Tensor:
 
 
 def _chosen(mixture: D.MixtureSameFamily, u: Tensor) -> Tensor:
-    """Which component a uniform chooses: `[..., components]`, true for one of them."""
+    """The component that each uniform chooses, as a one-hot mask: `[..., components]`."""
     weights = mixture.mixture_distribution.probs
     number = (u[..., None] >= weights.cumsum(-1)[..., :-1]).sum(-1, keepdim=True)
     return number == torch.arange(weights.shape[-1], device=u.device)
 
 
 def _refused(distribution: D.Distribution) -> UntwineError:
+    """The error for a distribution that cannot be sampled from uniforms."""
     while isinstance(distribution, D.Independent):
         distribution = distribution.base_dist
     return UntwineError(
@@ -136,8 +142,8 @@ class GeneralisedNormal(D.Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         size = (value / self.scale).abs()
         # For p < 1 the slope at zero is infinite on either side. It counts as zero there, as for p = 1.
-        some = size > torch.finfo(size.dtype).tiny
-        power = torch.where(some, torch.where(some, size, 1.0) ** self.p, 0.0)
+        nonzero = size > torch.finfo(size.dtype).tiny
+        power = torch.where(nonzero, torch.where(nonzero, size, 1.0) ** self.p, 0.0)
         return (0.5 * self.p / self.scale).log() - torch.lgamma(1 / self.p) - power
 
     def icdf(self, value: Tensor) -> Tensor:

@@ -9,11 +9,15 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Info:
-    """The size of the latent space, the shape of an example, and the number of training examples.
+    """What a part may know of the model and the data when it is built.
 
-    `principal(count)` gives the variances along the data's leading principal components; it is None where
-    only stored weights are put back, since then the data need not be there. `standard` has the mean and the
-    standard deviation of each channel where images are standardised.
+    Args:
+        latents: The number of latents.
+        shape: The shape of an example.
+        data_size: The number of training examples.
+        standard: The mean and the standard deviation of each channel; None if images are not standardised.
+        principal: `principal(count)` gives the variances along the data's leading principal components; None where
+            stored weights are loaded, since the data may be missing then.
     """
 
     latents: int

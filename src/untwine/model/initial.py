@@ -12,23 +12,28 @@ from untwine import streams
 
 
 def _fans(weight: Tensor) -> tuple[int, int]:
+    """The fan in and the fan out of a layer."""
     field = math.prod(weight.shape[2:])
     return weight.shape[1] * field, weight.shape[0] * field
 
 
 def _draw(seed: int, name: str, count: int, kind: Callable[..., Tensor]) -> Tensor:
+    """Numbers of a kind of stream, for a parameter of a member."""
     zero = torch.zeros(1, dtype=torch.int64)
     return kind(torch.tensor([seed]), f"initial/{name}", zero, count)[0, 0]
 
 
 def initialise(module: nn.Module, seed: int, scheme: str = "uniform") -> None:
-    """Fill every linear and convolutional layer.
+    """Fill the weights and biases of every linear and convolutional layer.
 
-    `uniform` is torch's default, U(-1, 1) / sqrt(fan in) for weights and biases; `xavier_normal` has
-    weights of variance 2 / (fan in + fan out) and zero biases (michlo2023). Other parameters (a learned
-    scale, a learned prior) keep the values that they were made with. A layer of the user's own that has
-    `reset_parameters` is reset under a generator forked for it, so that its values too depend on the
-    seed and its name alone.
+    Other parameters (a learned scale, a learned prior) keep their values. A user's layer that has `reset_parameters`
+    is reset under a generator forked for it, so that its values too depend on the seed and its name alone.
+
+    Args:
+        module: The module whose layers are filled in place.
+        seed: The seed of the member.
+        scheme: uniform, torch's default, U(-1, 1) / sqrt(fan in) for weights and biases; or xavier_normal, weights of
+            variance 2 / (fan in + fan out) and zero biases (michlo2023).
     """
     for name, layer in module.named_modules():
         if isinstance(layer, nn.Linear | nn.Conv2d | nn.ConvTranspose2d):

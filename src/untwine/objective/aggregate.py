@@ -49,14 +49,15 @@ def stratified_weights(
     """
     if batch < 2:
         raise UntwineError("stratified sampling needs a batch of 2 examples or more: one other besides each")
-    size, others = max(size, batch), batch - 1
-    own = torch.eye(batch, dtype=dtype, device=device)
-    following = own.roll(1, 1)
-    return own / size + following * ((size - others) / (size * others)) + (1 - own - following) / others
+    size = max(size, batch)
+    others = batch - 1
+    same = torch.eye(batch, dtype=dtype, device=device)
+    following = same.roll(1, 1)
+    return same / size + following * ((size - others) / (size * others)) + (1 - same - following) / others
 
 
 def _log_weights(passed: Pass, estimator: str) -> Float[Tensor, "#batch #batch"]:
-    """log of the weight of q(z_i | x_j)."""
+    """The logarithm of the weight of q(z_i | x_j)."""
     batch = len(passed.z)
     if estimator == "mixture":
         return passed.z.new_full((1, 1), -math.log(batch))
@@ -131,6 +132,7 @@ class KLPriorAggregate(Divergence):
 
 
 def _prior_sample(passed: Pass) -> Float[Tensor, "n latent"]:
+    """Samples of the prior, which the term asked for."""
     assert passed.prior_sample is not None
     return passed.prior_sample
 

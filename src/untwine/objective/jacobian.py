@@ -189,9 +189,9 @@ class Orthogonality(Term):
         used = lengths > kind.tiny**0.5 / kind.eps  # else the squares in a length are not accurate
         # The where keeps 0 / 0, and the gradient of a length at 0, out of the backward pass.
         cosines = _gram(columns / torch.where(used, lengths, 1.0))
-        one = torch.eye(cosines.shape[-1], dtype=cosines.dtype, device=cosines.device)
+        identity = torch.eye(cosines.shape[-1], dtype=cosines.dtype, device=cosines.device)
         # A determinant by LU: a Cholesky factor of a member that diverged would stop the whole pack.
-        return -0.5 * torch.linalg.slogdet(one + cosines * (1 - one) / (1 + self.eps)).logabsdet.mean()
+        return -0.5 * torch.linalg.slogdet(identity + cosines * (1 - identity) / (1 + self.eps)).logabsdet.mean()
 
 
 @part
@@ -205,8 +205,8 @@ class Flatness(Term):
 
     def value(self, passed: Pass) -> Float[Tensor, ""]:
         gram = _gram(_columns(passed))
-        one = torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device)
-        return (gram - self.c * one).square().sum((1, 2)).mean()  # type: ignore[operator]
+        identity = torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device)
+        return (gram - self.c * identity).square().sum((1, 2)).mean()  # type: ignore[operator]
 
 
 orthogonality = penalty(Orthogonality)

@@ -42,8 +42,8 @@ class Covariance(Divergence):
             covariance = offsets.T @ offsets / len(offsets)
             if aggregate:
                 covariance = covariance + q.covariance().mean(0)
-        others = 1 - torch.eye(len(covariance), dtype=covariance.dtype, device=covariance.device)
-        return (covariance * others).square().sum()
+        off_diagonal = 1 - torch.eye(len(covariance), dtype=covariance.dtype, device=covariance.device)
+        return (covariance * off_diagonal).square().sum()
 
 
 covariance = penalty(Covariance)

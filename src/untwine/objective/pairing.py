@@ -1,7 +1,7 @@
 """Pairings: weak supervision by pairs of examples that differ in some of their factors.
 
-Nothing but the pairs is known: neither which factors differ nor, by default, how many. The posteriors of
-a pair are compared latent by latent, and those latents that seem shared get one posterior for both.
+Only the pairs are known: neither which factors differ nor, by default, how many. The posteriors of a pair are
+compared latent by latent, and latents that seem shared get one posterior for both examples.
 """
 
 from __future__ import annotations

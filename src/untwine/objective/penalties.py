@@ -45,9 +45,9 @@ def watchable(name: str) -> Penalty:
     key = name.replace("-", "_")
     if key in WATCHABLE:
         return WATCHABLE[key]
-    others = {other: entry for other, entry in Penalty.registry.items() if not _needed(entry)}
-    if key not in others:
-        raise unregistered("term to watch", name, [*WATCHABLE, *others])
+    defaults = [other for other, entry in Penalty.registry.items() if not _needed(entry)]
+    if key not in defaults:
+        raise unregistered("term to watch", name, [*WATCHABLE, *defaults])
     return Penalty.read(key)
 
 

@@ -4,6 +4,7 @@ Each function takes arrays, or a result of `untwine.analysis`, and returns a mat
 Readers with any kind of colour vision can tell the colours apart (Okabe and Ito 2008; Brewer's red to blue; viridis).
 """
 
+from untwine.namespace import directory
 from untwine.report.charts import density, magnitudes, scores
 from untwine.report.images import columns, images, traversals
 from untwine.report.perception import cumulative, factor_traversals, matrices
@@ -22,6 +23,4 @@ __all__ = [
     "traversals",
 ]
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = directory(__all__)

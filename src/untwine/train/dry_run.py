@@ -32,7 +32,7 @@ def check_run(run: Run, pack: Pack) -> None:
         pack.template(examples[:2])
     _refuse_draws(before, pack.device, "the network")
     inputs = next(iter(batches(pack, table, min(run.batch_size, 4), "iid")(0, 1)))
-    weights = [weight[0] for weight in pack.weights(np.arange(1))]
+    weights = [weight[0] for weight in pack.penalty_weights(np.arange(1))]
     only_first = [True, *[False] * (len(pack) - 1)]
     pack.step(*pack.initial(), inputs, weights, watch=True, alive=only_first)
     _refuse_draws(before, pack.device, "a penalty or its adversary")

@@ -18,8 +18,6 @@ from untwine.parts import is_each
 from untwine.train import checkpoint
 from untwine.train.member import SILENT, Member
 from untwine.train.record import FINISHED, FORMAT, Record
-from untwine.train.record import read as read
-from untwine.train.record import stored as stored
 from untwine.train.run import Run
 
 
@@ -49,7 +47,7 @@ class Folder:
     def __init__(self, path: Path, run: Run, info: Info):
         self.path = path
         if (path / "run.json").exists():
-            self.content = read(path)
+            self.content = Record.read(path).content
             self._agree(run, info)
             self._verify()
         else:

@@ -103,7 +103,7 @@ class Pack(Stack):
 
     # --- what depends on the step alone ------------------------------------------------------------
 
-    def weights(self, steps: np.ndarray) -> list[Tensor]:
+    def penalty_weights(self, steps: np.ndarray) -> list[Tensor]:
         """Every leaf of the penalties at these steps: tensors `[steps, members]`."""
         columns = [[schedule(leaf)(steps) for leaf in leaves(o.penalties, is_leaf)] for o in self.objectives]
         return [self._column(leaf) for leaf in zip(*columns, strict=True)]
@@ -140,7 +140,7 @@ class Pack(Stack):
             parameters: The parameters of every member, a row each.
             buffers: The buffers of every member, stacked.
             inputs: Batches and noise.
-            weights: The leaves of the penalties at this step, a number for each member (see `weights`).
+            weights: The leaves of the penalties at this step, a number for each member (see `penalty_weights`).
             watch: Whether the terms that are only watched are computed too.
             alive: Which members still train; those that do not may be skipped. None means all.
             compiled: Whether this becomes part of a compiled step, which computes equal passes once.

@@ -103,7 +103,7 @@ class Run:
         data_seeds: Integer | Seeds | None = None,
         steps: Integer | None = None,
         batch_size: Integer | None = None,
-        lr: PerMember | Each | Schedule | None = None,
+        lr: PerMember | Schedule | None = None,
         optimiser: str | Spec | None = None,
         sampling: Sampling | None = None,
         clip: float | None = None,

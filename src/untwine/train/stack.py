@@ -48,6 +48,8 @@ class Stack:
     def __init__(self, models: Sequence[VAE], device: torch.device, batching: str = "auto"):
         self.device = device
         self.count = len(models)
+        # functional_call may leave a vmapped tensor in a template whose layers are tied: copies are made of this one.
+        self._untouched = copy.deepcopy(models[0]).cpu()
         self.template = models[0].to(device)
         named = list(models[0].named_parameters())
         self.names = [name for name, _ in named]
@@ -142,7 +144,7 @@ class Stack:
 
     def model(self, weights: Weights, i: int) -> VAE:
         """One member as a plain module on the CPU, with a copy of its weights."""
-        model = copy.deepcopy(self.template).cpu()
+        model = copy.deepcopy(self._untouched)
         model.adversaries = nn.ModuleDict()
         model.load_state_dict(self.state(weights, i))
         for name, buffer in model.named_buffers():  # numbers that a spec has, and a state dict does not

@@ -93,7 +93,7 @@ class StepFunction:
 
     def schedules(self, steps: np.ndarray) -> Schedules:
         """What depends on the step alone, for these steps: they are the first dimension of each tensor."""
-        weights, rates = self.pack.weights(steps), self.pack.rates(steps)
+        weights, rates = self.pack.penalty_weights(steps), self.pack.rates(steps)
         corrections = tuple(self.pack.sent(optimiser.corrections(steps + 1.0)) for optimiser in self.optimisers)
         return {"weights": tuple(weights), "rates": tuple(rates), "corrections": corrections}
 

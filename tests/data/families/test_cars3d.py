@@ -157,7 +157,7 @@ def test_damaged_meshes_are_pictures_or_refused(writer, tmp_path, monkeypatch):
 
 def test_wrong_arguments_are_refused(public):
     public("cars3d")
-    with pytest.raises(UntwineError, match="size of cars3d must be a whole number, 1 or more"):
+    with pytest.raises(UntwineError, match="size of dataset 'cars3d' must be a whole number, 1 or more"):
         cars3d(size=0)
     with pytest.raises(UntwineError, match="size of dataset 'cars3d' must be a whole number"):
         cars3d(size="64")  # type: ignore[arg-type]

@@ -143,7 +143,10 @@ def test_broken_archives_are_refused(public, monkeypatch, cut: Callable[[bytes],
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [({"split": "tset"}, "unknown split of mnist: 'tset'; did you mean 'test'"), ({"size": 0}, "at least 1")],
+    [
+        ({"split": "tset"}, "unknown split of mnist: 'tset'; did you mean 'test'"),
+        ({"size": 0}, "size of dataset 'mnist' must be a whole number, 1 or more"),
+    ],
 )
 def test_arguments_that_make_no_sense_are_refused(public, arguments, message):
     public("mnist")

@@ -186,7 +186,7 @@ def test_a_missing_combination_is_refused(public, writer, monkeypatch):
         ({"split": "all"}, "unknown split of smallnorb 'all'; known: both, test, train"),
         ({"camera": 2}, "camera of smallnorb must be a whole number, from 0 to 1"),
         ({"camera": -1}, "camera of smallnorb"),
-        ({"size": 0}, "size of smallnorb must be a whole number, 1 or more"),
+        ({"size": 0}, "size of dataset 'smallnorb' must be a whole number, 1 or more"),
     ],
 )
 def test_wrong_arguments_are_refused(public, arguments, message):

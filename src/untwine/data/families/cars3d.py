@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import UInt8
 
-from untwine.checks import whole
+from untwine.arguments import Count
 from untwine.data.factors import FactorSpace
 from untwine.data.files import store
 from untwine.data.files.public import File, Public, broken
@@ -44,7 +44,7 @@ PUBLIC = Public(
 
 
 @dataset(public=PUBLIC)
-def cars3d(size: int = 64) -> TabledStates:
+def cars3d(size: Count = 64) -> TabledStates:
     """Renderings of car models: elevation (4), azimuth (24) and object (183) are the factors.
 
     The published images are 128 x 128, in colour on white. They are resized with a bilinear filter on first use, and
@@ -56,7 +56,6 @@ def cars3d(size: int = 64) -> TabledStates:
     >>> SPACE.names, SPACE.states
     (('elevation', 'azimuth', 'object'), 17568)
     """
-    whole("size of cars3d", size, 1)
     shape = (3, size, size)
     parts = lambda: _by_state(store.fetch(FILES[0]), size)
     table = cached_table(f"cars3d/cars3d-{size}-1.npy", (SPACE.states, *shape), parts, "reading Cars3D")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import UInt8
 
+from untwine.arguments import Count
 from untwine.data.factors import FactorSpace
 from untwine.data.files import store
 from untwine.data.files.formats import idx
@@ -19,7 +20,7 @@ from untwine.data.files.public import File, Public, broken
 from untwine.data.files.tables import resized
 from untwine.data.specs import dataset
 from untwine.data.states import Labelled
-from untwine.errors import UntwineError, unknown
+from untwine.errors import unknown
 
 SIDE = 28
 SPLITS = ("train", "test")
@@ -105,7 +106,7 @@ def _public(name: str, licence: str) -> Public:
 
 
 @dataset(public=_public("mnist", "CC BY-SA 3.0"))
-def mnist(split: str = "train", size: int = SIDE) -> Labelled:
+def mnist(split: str = "train", size: Count = SIDE) -> Labelled:
     """Handwritten digits, white on black (LeCun, Cortes and Burges).
 
     The only factor is the digit, and many images share it: `observe` shows the first example of a digit.
@@ -118,7 +119,7 @@ def mnist(split: str = "train", size: int = SIDE) -> Labelled:
 
 
 @dataset(public=_public("fashion_mnist", "MIT"))
-def fashion_mnist(split: str = "train", size: int = SIDE) -> Labelled:
+def fashion_mnist(split: str = "train", size: Count = SIDE) -> Labelled:
     """Photographs of clothes, grey on black (Xiao, Rasul and Vollgraf 2017).
 
     The only factor is the class: T-shirt or top, trousers, pullover, dress, coat, sandal, shirt, sneaker, bag, ankle
@@ -132,8 +133,6 @@ def fashion_mnist(split: str = "train", size: int = SIDE) -> Labelled:
 
 
 def _read(name: str, split: str, size: int) -> Labelled:
-    if size < 1:
-        raise UntwineError(f"{name}: size is {size}; it must be at least 1")
     files = _needed(name, split)
     paths = [store.fetch(file, HINTS[name]) for file in files]
     parts = [_split(*pair, SPACES[name].sizes[0]) for pair in zip(paths[0::2], paths[1::2], strict=True)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Int64, UInt8
 
-from untwine.checks import whole
+from untwine.arguments import Count
 from untwine.data.factors import FactorSpace
 from untwine.data.families.tiled import Fixed, Tiled, tiled_space
 from untwine.data.files import store
@@ -94,7 +94,7 @@ def mpi3d(variant: str = "real") -> TabledStates:
 
 
 @dataset(public=MULTI)
-def mpi3d_multi(variant: str = "real", examples: int = 500_000, seed: int = 0) -> Tiled:
+def mpi3d_multi(variant: str = "real", examples: Count = 500_000, seed: int = 0) -> Tiled:
     """MPI3D-Multi (Rhodes & Lee 2021, appendix): four arms side by side that move independently: eight factors.
 
     Every tile is an image of `mpi3d` with every other pixel dropped. All arms hold a large blue cube, seen from the top
@@ -108,7 +108,6 @@ def mpi3d_multi(variant: str = "real", examples: int = 500_000, seed: int = 0) -
     >>> MULTI.factors.names[:3], MULTI.factors.states == 40**8
     (('horizontal1', 'vertical1', 'horizontal2'), True)
     """
-    whole("examples of mpi3d_multi", examples, 1)  # before anything is fetched
     return Tiled(Fixed(mpi3d(variant), HELD), rows=2, columns=2, stride=2, examples=examples, seed=seed)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int64, UInt8
 
+from untwine.arguments import Count
 from untwine.checks import whole
 from untwine.data.factors import FactorSpace
 from untwine.data.files import store
@@ -65,7 +66,7 @@ PUBLIC = Public(
 
 
 @dataset(public=PUBLIC)
-def smallnorb(split: str = "train", camera: int = 0, size: int = 64) -> TabledStates:
+def smallnorb(split: str = "train", camera: int = 0, size: Count = 64) -> TabledStates:
     """Toys of 5 categories: category, instance, elevation (9), azimuth (18) and lighting (6) are the factors.
 
     The two splits have 5 instances of each category each, and none in common. Instances are numbered in ascending
@@ -85,7 +86,6 @@ def smallnorb(split: str = "train", camera: int = 0, size: int = 64) -> TabledSt
     """
     splits = _splits(split)
     whole("camera of smallnorb", camera, 0, CAMERAS - 1)
-    whole("size of smallnorb", size, 1)
     space = _space(splits)
     shape = (1, size, size)
     path = f"smallnorb/{split}-{camera}-{size}-1.npy"
