@@ -76,6 +76,19 @@ def test_the_page_on_explaining_runs_as_written(tmp_path: Path, monkeypatch: pyt
     assert pictures == {f"{name}.png" for name in names}
 
 
+def test_the_page_on_extending_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = "\n".join(blocks("docs/extending.md"))
+    shorter = page.replace("steps=1_000", "steps=3").replace("anneal=500", "anneal=2").replace("20_000", "200")
+    names: dict = {"__name__": "docs_extending"}
+    exec(shorter, names)
+    uw, run = names["uw"], names["run"]
+    assert names["codes"].shape == (1, 8, 10)
+    assert set(names["scores"]) == {"reach", "local-reach"}
+    steep = uw.methods.vae().with_penalties(steep=uw.Penalty(names["Steepness"]()))
+    assert uw.fit(run.replace(method=steep, steps=2)).history[-1]["members"]["seed-0"]["steep"] > 0
+
+
 def test_the_page_on_datasets_runs_as_written(capsys: pytest.CaptureFixture[str]) -> None:
     (block,) = blocks("docs/datasets.md")
     exec(block, {})

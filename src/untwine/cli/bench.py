@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from typing import Any
 
 from untwine.bench import BENCHES
@@ -19,7 +20,10 @@ def bench(args: list[str]) -> None:
     if name not in BENCHES:
         raise UsageError(str(unknown("benchmark", name, BENCHES)))
     run = importlib.import_module(BENCHES[name][0]).run
-    fields = [("bench", flags.arguments(run, prefix=False)), flags.switch("json", flags.JSON)]
+    parameters = inspect.signature(run).parameters
+    open_defaults = {name: "" for name, p in parameters.items() if p.default in (None, ())}  # their help says them
+    options = flags.arguments(run, prefix=False, shown=open_defaults)
+    fields = [("bench", options), flags.switch("json", flags.JSON)]
     parsed = flags.parse(f"untwine bench {name}", f"{flags.description(run)}\n\n{_benches()}", fields, args)
     rows = run(**flags.values(parsed.bench))
     if parsed.json:
