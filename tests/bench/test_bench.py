@@ -12,7 +12,7 @@ from untwine.bench import training as bench
 from untwine.bench.gpu import Case, Plan
 from untwine.bench.rows import Rows
 from untwine.errors import UntwineError
-from untwine.train.trainer import Trainer
+from untwine.train.steps.trainer import Trainer
 
 CPU = torch.device("cpu")
 

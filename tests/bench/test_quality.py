@@ -16,7 +16,7 @@ from untwine.bench.course import Course
 from untwine.bench.variants import read_variant
 from untwine.errors import UntwineError
 from untwine.parts import each
-from untwine.train.table import Table
+from untwine.train.steps.table import Table
 
 TINY = {"seeds": "0-2", "steps": 6, "radii": (0.2,), "windows": 2, "points": 100, "size": 16, "examples": 100}
 TINY |= {"device": "cpu"}

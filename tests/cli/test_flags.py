@@ -15,7 +15,7 @@ from untwine.methods import methods
 from untwine.model.networks import networks
 from untwine.quantities import Count, EachPositive, Number, Share
 from untwine.registry import Registry
-from untwine.train.optimisers import optimisers
+from untwine.train.steps.optimisers import optimisers
 
 REGISTRIES = [methods, datasets, networks, optimisers]
 ENTRIES = [pytest.param(r, name, id=f"{r.kind} {name}") for r in REGISTRIES for name in r.names()]

@@ -9,7 +9,7 @@ import torch
 import untwine as uw
 from untwine.metrics.encoder import Encoder
 from untwine.train.ensemble import Ensemble
-from untwine.train.pack import build
+from untwine.train.steps.pack import build
 
 pytestmark = [
     pytest.mark.gpu,

@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 import untwine as uw
-from untwine.train.table import Table
+from untwine.train.steps.table import Table
 from untwine.train.devices import exact
-from untwine.train.pack import Pack
-from untwine.train.trainer import Trainer
+from untwine.train.steps.pack import Pack
+from untwine.train.steps.trainer import Trainer
 
 pytestmark = [
     pytest.mark.gpu,

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import untwine as uw
-from untwine.train.table import Table
-from untwine.train.pack import Pack, batches
+from untwine.train.steps.table import Table
+from untwine.train.steps.pack import Pack, batches
 from untwine.train.progress import Reporter
 
 pytestmark = [

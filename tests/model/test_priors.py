@@ -31,7 +31,7 @@ from untwine.model.priors import (
     student_t,
 )
 from untwine.parts import from_json, resolve, to_json
-from untwine.train.pack import build
+from untwine.train.steps.pack import build
 
 INFO = Info(latents=3, shape=(1, 8, 8))
 LOC, SCALE = torch.tensor([0.5, -1.0, 0.2]), torch.tensor([0.5, 1.0, 2.0])

@@ -6,8 +6,8 @@ import torch
 from helpers import tiny
 
 import untwine as uw
-from untwine.train.batches import Batches
-from untwine.train.table import Table
+from untwine.train.steps.batches import Batches
+from untwine.train.steps.table import Table
 
 CPU = torch.device("cpu")
 

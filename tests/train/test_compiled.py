@@ -19,13 +19,14 @@ from helpers import StopAt, losses, same, tiny
 from precision import double_precision
 
 import untwine as uw
-from untwine.train import batches as train_batches
-from untwine.train import compiled, paths, record
-from untwine.train.pack import Pack
+from untwine.train import paths, record
 from untwine.train.progress import Bar, Reporter, Several
-from untwine.train.step import PlainStep
-from untwine.train.table import Table
-from untwine.train.trainer import Trainer
+from untwine.train.steps import batches as train_batches
+from untwine.train.steps import compiled
+from untwine.train.steps.pack import Pack
+from untwine.train.steps.step import PlainStep
+from untwine.train.steps.table import Table
+from untwine.train.steps.trainer import Trainer
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "contracts"))
 from test_training import MARKED_CASES
@@ -235,9 +236,9 @@ import sys
 sys.path.insert(0, sys.argv[1])
 import torch, torch._inductor.graph as graph
 import untwine as uw
-from untwine.train.table import Table
-from untwine.train.pack import Pack
-from untwine.train.trainer import Trainer
+from untwine.train.steps.table import Table
+from untwine.train.steps.pack import Pack
+from untwine.train.steps.trainer import Trainer
 made, codegen = [], graph.GraphLowering.codegen
 def caught(self):
     made.append(codegen(self)[0].value.partition("\\n")[2])  # the first line has a running number

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from untwine.errors import UntwineError
-from untwine.train.optimisers import make, optimisers
+from untwine.train.steps.optimisers import make, optimisers
 
 CASES = {
     "adam": lambda p, lr: torch.optim.Adam([p], lr),

@@ -16,8 +16,8 @@ from torch import nn
 
 import untwine as uw
 from untwine.train import checkpoint, devices, record
-from untwine.train.pack import Pack, batches
-from untwine.train.table import Table
+from untwine.train.steps.pack import Pack, batches
+from untwine.train.steps.table import Table
 
 CPU = torch.device("cpu")
 

@@ -13,7 +13,7 @@ import untwine as uw
 from untwine.data.moments import fixed_subset
 from untwine.errors import UntwineError
 from untwine.train.record import read
-from untwine.train.table import Table
+from untwine.train.steps.table import Table
 
 CPU = torch.device("cpu")
 

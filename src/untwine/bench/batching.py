@@ -12,10 +12,10 @@ from untwine.bench.rows import Row, write_rows
 from untwine.errors import UntwineError
 from untwine.model import networks
 from untwine.train.devices import exact, pick_device
-from untwine.train.pack import Pack
 from untwine.train.run import Run
-from untwine.train.table import Table
-from untwine.train.trainer import Trainer
+from untwine.train.steps.pack import Pack
+from untwine.train.steps.table import Table
+from untwine.train.steps.trainer import Trainer
 
 WAYS = ("loop", "vmap")
 

@@ -16,10 +16,10 @@ from untwine.bench.variants import Variant
 from untwine.metrics.statistics import summary
 from untwine.train import checkpoint
 from untwine.train.ensemble import Ensemble
-from untwine.train.pack import Pack
 from untwine.train.run import Run
-from untwine.train.table import Table
-from untwine.train.trainer import Trainer
+from untwine.train.steps.pack import Pack
+from untwine.train.steps.table import Table
+from untwine.train.steps.trainer import Trainer
 
 TRIED = 500  # steps after which the speed of training is known
 SAVED = 60.0  # seconds between checkpoints

@@ -19,10 +19,10 @@ from untwine.errors import brief, refuse_unknown
 from untwine.metrics.encoder import Encoder
 from untwine.train.devices import exact
 from untwine.train.ensemble import Ensemble
-from untwine.train.pack import Pack, build
 from untwine.train.run import Run
-from untwine.train.table import Table
-from untwine.train.trainer import Trainer
+from untwine.train.steps.pack import Pack, build
+from untwine.train.steps.table import Table
+from untwine.train.steps.trainer import Trainer
 
 TABLES = ("variants", "packs", "latents", "figure4", "encoding")
 PACKS = (1, 2, 5, 10, 20, 50)

@@ -13,7 +13,7 @@ from untwine.objective import penalties
 from untwine.objective.core import Penalty
 from untwine.objective.evaluation import at_step, evaluate
 from untwine.train.ensemble import load
-from untwine.train.table import constants, scaled
+from untwine.train.steps.table import constants, scaled
 
 CPU = torch.device("cpu")
 

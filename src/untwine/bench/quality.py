@@ -23,7 +23,7 @@ from untwine.train.devices import check_precision, exact, pick_device
 from untwine.train.ensemble import Ensemble
 from untwine.train.paths import check_path
 from untwine.train.seeds import parse_seeds
-from untwine.train.table import Table
+from untwine.train.steps.table import Table
 
 VARIANTS = (
     "beta-vae anneal=100000",

@@ -16,10 +16,10 @@ from untwine.data.families.dots import three_dots
 from untwine.errors import UntwineError, refuse_unknown
 from untwine.methods import beta_vae, jl1_vae
 from untwine.train.devices import check_precision, exact, pick_device
-from untwine.train.pack import Pack
 from untwine.train.run import Run
-from untwine.train.table import Table
-from untwine.train.trainer import Trainer
+from untwine.train.steps.pack import Pack
+from untwine.train.steps.table import Table
+from untwine.train.steps.trainer import Trainer
 
 # The penalty's gradient reaches encoder and decoder, as in Eq. 3, except where the name says decoder (the default).
 VARIANTS: dict[str, Callable[[], Any]] = {

@@ -87,9 +87,9 @@ def _parse(method: str, args: list[str]) -> Any:
     """The values of all flags of a method, and of the dataset, network and optimiser that the arguments name."""
     from untwine.data import datasets
     from untwine.model.networks import networks
-    from untwine.train.optimisers import optimisers
     from untwine.train.run import Run
     from untwine.train.run import defaults as published
+    from untwine.train.steps.optimisers import optimisers
 
     defaults = {name: parameter.default for name, parameter in inspect.signature(Run).parameters.items()}
     defaults |= {"dataset": dataclasses.MISSING, **published(method)}

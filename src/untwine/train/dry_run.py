@@ -12,9 +12,9 @@ from untwine.errors import UntwineError
 from untwine.objective.core import is_leaf
 from untwine.objective.schedules import schedule
 from untwine.parts import leaves
-from untwine.train.pack import Pack, batches
 from untwine.train.run import Run
-from untwine.train.table import Table
+from untwine.train.steps.pack import Pack, batches
+from untwine.train.steps.table import Table
 
 
 def check_run(run: Run, pack: Pack) -> None:

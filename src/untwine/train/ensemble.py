@@ -27,11 +27,11 @@ from untwine.model.vae import VAE
 from untwine.train import checkpoint
 from untwine.train.devices import exact, pick_device
 from untwine.train.member import Member
-from untwine.train.pack import build
 from untwine.train.paths import obstacle
 from untwine.train.record import Record, how_to_resume
-from untwine.train.stack import Stack, stacked
-from untwine.train.table import constants, scaled
+from untwine.train.steps.pack import build
+from untwine.train.steps.stack import Stack, stacked
+from untwine.train.steps.table import constants, scaled
 
 
 class Ensemble:

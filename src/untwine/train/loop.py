@@ -24,13 +24,13 @@ from untwine.train.dry_run import check_run
 from untwine.train.ensemble import Ensemble, gather
 from untwine.train.folder import Folder, split
 from untwine.train.member import Member
-from untwine.train.pack import Pack
 from untwine.train.paths import check_path
 from untwine.train.progress import Reporter, report
 from untwine.train.record import how_to_resume, stored
 from untwine.train.run import Run
-from untwine.train.table import Table
-from untwine.train.trainer import Trainer
+from untwine.train.steps.pack import Pack
+from untwine.train.steps.table import Table
+from untwine.train.steps.trainer import Trainer
 
 
 class Interrupted(UntwineError):

@@ -25,8 +25,8 @@ from untwine.objective.core import Objective
 from untwine.objective.schedules import Schedule, schedule
 from untwine.parts import Each, from_json, resolve, to_json
 from untwine.train.member import SILENT, Member, digest, each_paths, method_json, of_member, to_objective, watched
-from untwine.train.optimisers import optimisers
 from untwine.train.seeds import Integer, Seeds, parse_seeds
+from untwine.train.steps.optimisers import optimisers
 
 Sampling: TypeAlias = Literal["iid", "epochs"]
 Precision: TypeAlias = Literal["float32", "bfloat16"]

@@ -26,10 +26,10 @@ from untwine.objective.core import Objective, Penalty, is_leaf
 from untwine.objective.evaluation import evaluate
 from untwine.objective.schedules import Schedule, schedule
 from untwine.parts import leaves, rebuild, structure, to_json
-from untwine.train.batches import Batches, Inputs
 from untwine.train.member import Member
-from untwine.train.stack import Stack, Weights, member_share, stacked
-from untwine.train.table import Table
+from untwine.train.steps.batches import Batches, Inputs
+from untwine.train.steps.stack import Stack, Weights, member_share, stacked
+from untwine.train.steps.table import Table
 
 
 def build(member: Member, info: Info) -> VAE:

@@ -20,9 +20,9 @@ from torch.distributions import Distribution
 from torch.utils import _pytree as pytree
 
 from untwine.kernels.dispatch import fast
-from untwine.train.batches import Batches, Block, Inputs
-from untwine.train.step import PlainStep, Schedules
-from untwine.train.table import scaled
+from untwine.train.steps.batches import Batches, Block, Inputs
+from untwine.train.steps.step import PlainStep, Schedules
+from untwine.train.steps.table import scaled
 
 BACKEND = "inductor"  # "trace" runs what was traced as it is, to test all of it but the compiler
 WARM_UP = 3  # runs before the capture: kernels are made and chosen in the first

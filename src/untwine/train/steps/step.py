@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from untwine.train.batches import Block, Inputs
-from untwine.train.optimisers import make as make_optimiser
-from untwine.train.pack import Pack
-from untwine.train.stack import Weights
+from untwine.train.steps.batches import Block, Inputs
+from untwine.train.steps.optimisers import make as make_optimiser
+from untwine.train.steps.pack import Pack
+from untwine.train.steps.stack import Weights
 
 Schedules = dict[str, tuple[Tensor, ...]]  # weights, rates, and corrections of the optimisers
 

@@ -14,7 +14,7 @@ from untwine import streams
 from untwine.model.info import Info
 from untwine.objective.terms import Needs, Pairing
 from untwine.train.member import Member
-from untwine.train.table import Table, factors_to_pair
+from untwine.train.steps.table import Table, factors_to_pair
 
 _BLOCK_BYTES = 1 << 25  # noise of one block of steps
 _BLOCK_STEPS = {"cuda": 256}  # a block takes a hundred launches, however many steps it has

@@ -11,11 +11,11 @@ from torch import Tensor
 
 from untwine.errors import UntwineError, brief
 from untwine.train import paths
-from untwine.train.compiled import CompiledStep
-from untwine.train.pack import Pack, batches
 from untwine.train.run import Run
-from untwine.train.step import PlainStep, State, Step, StepFunction
-from untwine.train.table import Table
+from untwine.train.steps.compiled import CompiledStep
+from untwine.train.steps.pack import Pack, batches
+from untwine.train.steps.step import PlainStep, State, Step, StepFunction
+from untwine.train.steps.table import Table
 
 
 class Trainer:
