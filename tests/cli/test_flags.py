@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import pytest
 
 import untwine.datasets  # noqa: F401  registers the datasets
-from untwine.cli import flags
+from untwine.cli import flags, readers
 from untwine.cli.usage import UsageError
 from untwine.data import datasets
 from untwine.methods import methods
@@ -39,7 +39,7 @@ ENTRIES = [pytest.param(r, name, id=f"{r.kind} {name}") for r in REGISTRIES for 
     ],
 )
 def test_values_are_read_as_their_annotations_say(hint: Any, default: Any, text: str, value: Any):
-    reading = flags.reader(hint, default)
+    reading = readers.reader(hint, default)
     assert reading is not None
     read, several = reading
     assert read(text) == value and not several
@@ -47,17 +47,17 @@ def test_values_are_read_as_their_annotations_say(hint: Any, default: Any, text:
 
 @pytest.mark.parametrize("hint", [tuple[int, ...], list[int], tuple[int, ...] | None, int | Sequence[int]])
 def test_lists_take_several_values(hint: Any):
-    assert flags.reader(hint, None) == (flags.whole, True)
+    assert readers.reader(hint, None) == (readers.whole, True)
 
 
 @pytest.mark.parametrize("hint", [dict[str, int], Callable[[int], int], Sequence[dict[str, int]], None])
 def test_what_text_cannot_be_is_no_flag(hint: Any):
-    assert flags.reader(hint, None) is None
+    assert readers.reader(hint, None) is None
 
 
 def test_a_wrong_choice_gets_a_suggestion():
     with pytest.raises(ValueError, match="unknown choice 'exat'; did you mean 'exact'"):
-        flags.Choice("exact", "finite")("exat")
+        readers.Choice("exact", "finite")("exat")
 
 
 def test_an_unknown_name_gets_a_suggestion_or_the_import():

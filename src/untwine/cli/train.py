@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from untwine.cli import flags, imports
+from untwine.cli import flags, imports, readers
 from untwine.cli.fitting import fit
 from untwine.cli.usage import UsageError, as_usage_errors
 from untwine.methods import methods
@@ -24,7 +24,7 @@ HELP = {
     "watch": "Further terms for the log, such as jacobian-l1.",
 }
 # How the text of such an argument is read, and whether it may have several values.
-READ = {"seeds": (flags.seeds, False), "data_seeds": (flags.data_seeds, False), "watch": (str, True)}
+READ = {"seeds": (readers.seeds, False), "data_seeds": (readers.data_seeds, False), "watch": (str, True)}
 # Arguments of `fit` that are no flags.
 NOT_FLAGS = ("run", "out", "progress", "batching", "resident")
 # The help without a method shows these, which it does not look up, since that would import torch.
@@ -138,7 +138,7 @@ def _run_flags(defaults: Mapping[str, Any]) -> type:
 
     annotations, fields = hints(Run), []
     for name in RUN:
-        read, several = READ.get(name) or flags.reader(annotations[name], defaults[name]) or (str, False)
+        read, several = READ.get(name) or readers.reader(annotations[name], defaults[name]) or (str, False)
         help = HELP.get(name) or flags.argument_help(Run, name)
         fields.append(flags.flag(name, read, several, defaults[name], help, prefix=False))
     return dataclasses.make_dataclass("run", fields)
