@@ -219,7 +219,8 @@ class _Push(nn.Module):
 
     def __init__(self, passed: Trace, function: Callable[[Tensor], Tensor], finite: bool):
         super().__init__()
-        self.layers, self.function, self.finite = nn.ModuleList(passed.layers), function, finite
+        self.layers = nn.ModuleList(passed.layers)
+        self.function, self.finite = function, finite
         self.counts = [len(masks) for masks in passed.kept]
 
     def forward(self, tangents: Tensor, *values: Tensor) -> Tensor:

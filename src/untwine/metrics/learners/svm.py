@@ -103,7 +103,7 @@ class _Sums:
         self.own_total = self.own[:, edges[1:]] - self.own[:, edges[:-1]]
 
     def below(self, threshold: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Of the samples with x < threshold, one for each problem: `[3, problems]` of its class, and of all."""
+        """Sums over the samples with x < threshold, for each problem: `[3, problems]` of its class, and of all."""
         rank = np.searchsorted(self.x, threshold)
         place = np.searchsorted(self.keys, self.problems * self.n + rank)
         return self.own[:, place] - self.own[:, self.start], self.all[:, rank]
