@@ -9,11 +9,11 @@ A name is imported when it is first used, so that `import untwine` is quick and 
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from untwine._version import __version__ as __version__
 from untwine.errors import UntwineError as UntwineError
+from untwine.namespace import directory, lookup
 
 # Every public name that is imported on first use: "module:name", or a module.
 _HOMES = {
@@ -115,16 +115,5 @@ if TYPE_CHECKING:
     pairings = _pairing
 else:
     __all__ = sorted(["UntwineError", "__version__", *_HOMES])
-
-    def __getattr__(name: str) -> Any:
-        if name not in _HOMES:
-            raise AttributeError(f"module 'untwine' has no attribute {name!r}")
-        module, _, attribute = _HOMES[name].partition(":")
-        value: Any = importlib.import_module(module)
-        if attribute:
-            value = getattr(value, attribute)
-        globals()[name] = value
-        return value
-
-    def __dir__() -> list[str]:
-        return __all__
+    __dir__ = directory(__all__)
+    __getattr__ = lookup(_HOMES, globals())

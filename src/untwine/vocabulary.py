@@ -6,10 +6,9 @@ methods, and so methods cannot import the root package.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from untwine.namespace import directory
+from untwine.namespace import directory, lookup
 
 _HOMES = {
     "Likelihood": "untwine.model.likelihoods:Likelihood",
@@ -46,13 +45,4 @@ if TYPE_CHECKING:
     pairings = _pairing
 else:
     __dir__ = directory(_HOMES)
-
-    def __getattr__(name: str) -> Any:
-        if name not in _HOMES:
-            raise AttributeError(f"module 'untwine.vocabulary' has no attribute {name!r}")
-        module, _, attribute = _HOMES[name].partition(":")
-        value: Any = importlib.import_module(module)
-        if attribute:
-            value = getattr(value, attribute)
-        globals()[name] = value
-        return value
+    __getattr__ = lookup(_HOMES, globals())
