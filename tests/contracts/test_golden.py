@@ -37,9 +37,10 @@ Curve = dict[str, list[float]]
 def quick() -> Iterator[None]:
     """One thread suits models this small. Shapes are checked in other tests: here it would take half the time."""
     torch.set_num_threads(1)
+    before = jaxtyping.config.jaxtyping_disable
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
-    jaxtyping.config.update("jaxtyping_disable", False)
+    jaxtyping.config.update("jaxtyping_disable", before)
 
 
 def small(name: str) -> uw.Objective:

@@ -73,9 +73,10 @@ TERMS = {"annealed_vae": "reconstruction", "info_vae": "reconstruction"}
 def quick() -> Iterator[None]:
     """One thread suits models this small. Shapes are checked in all other tests: here it would take half the time."""
     torch.set_num_threads(1)
+    before = jaxtyping.config.jaxtyping_disable
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
-    jaxtyping.config.update("jaxtyping_disable", False)
+    jaxtyping.config.update("jaxtyping_disable", before)
 
 
 def run(case: str, **changes: Any) -> uw.Run:

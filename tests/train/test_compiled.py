@@ -79,9 +79,10 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """
     torch.set_num_threads(1)
     monkeypatch.setitem(train_batches._BLOCK_STEPS, "cpu", BLOCK)
+    before = jaxtyping.config.jaxtyping_disable
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
-    jaxtyping.config.update("jaxtyping_disable", False)
+    jaxtyping.config.update("jaxtyping_disable", before)
 
 
 @pytest.mark.parametrize("case", MARKED_CASES)
@@ -319,7 +320,6 @@ def test_paths_that_cannot_be_taken_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.rounding
 @pytest.mark.usefixtures("possible")
 @pytest.mark.parametrize("sampling", ["iid", "epochs"])
 def test_going_on_is_bitwise_the_same(tmp_path: Path, sampling: str) -> None:
