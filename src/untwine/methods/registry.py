@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, overload, runtime_checkable
 
 from untwine.arguments import Number, bind, hints
@@ -47,6 +47,7 @@ class Method(Protocol[P]):
 
     __name__: str
     published: Mapping[str, Any]
+    added: tuple[str, ...]
 
     @overload
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Objective: ...
@@ -69,10 +70,10 @@ class Method(Protocol[P]):
 @overload
 def method(function: Callable[P, Objective]) -> Method[P]: ...
 @overload
-def method(**published: Any) -> Callable[[Callable[P, Objective]], Method[P]]: ...
+def method(*, added: Sequence[str] = (), **published: Any) -> Callable[[Callable[P, Objective]], Method[P]]: ...
 
 
-def method(function: Any = None, **published: Any) -> Any:
+def method(function: Any = None, *, added: Sequence[str] = (), **published: Any) -> Any:
     """Register a method. Its objective remembers its name and arguments, so that a run can be written down.
 
     A list where a number is the default means one value for each member of the pack. Every method also takes
@@ -80,16 +81,18 @@ def method(function: Any = None, **published: Any) -> Any:
 
     Args:
         function: The function, which returns an Objective.
+        added: Arguments that the method got after runs of it were stored. A run's JSON leaves them out at their
+            defaults, so that the ids of stored runs stay.
         published: Settings of a run (`lr=1e-3`, `batch_size=256`, ...) with which the method was published: the
             defaults of its runs. `network` there is a name, or a mapping from the size of an image or the length of a
             vector to one.
     """
     if function is None:
-        return functools.partial(_register, published)
-    return _register(published, function)
+        return functools.partial(_register, published, added)
+    return _register(published, added, function)
 
 
-def _register(published: dict[str, Any], function: Callable[..., Objective]) -> Any:
+def _register(published: dict[str, Any], added: Sequence[str], function: Callable[..., Objective]) -> Any:
     refuse_unknown("setting of a run that a method can have:", published, SETTINGS)
     name = function.__name__
     signature = _with_parts(inspect.signature(function))
@@ -106,13 +109,14 @@ def _register(published: dict[str, Any], function: Callable[..., Objective]) -> 
             raise UntwineError(f"method {name!r} must return an Objective, not {objective!r}")
         replaced = {key: values[key] for key in PARTS if key not in own and values[key] is not None}
         objective = objective.replace(**replaced)
-        object.__setattr__(objective, "method", {"name": name, **values})
+        stored = {key: value for key, value in values.items() if key not in added or value != own[key].default}
+        object.__setattr__(objective, "method", {"name": name, **stored})
         object.__setattr__(objective, "published", published)
         return objective
 
     make.__signature__ = signature  # type: ignore[attr-defined]
     make.__doc__ = _documented(function, [key for key in PARTS if key not in own])
-    make.published = published  # type: ignore[attr-defined]
+    make.published, make.added = published, tuple(added)  # type: ignore[attr-defined]
     return methods.add(make)
 
 

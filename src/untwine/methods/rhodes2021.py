@@ -18,7 +18,7 @@ PUBLISHED = {
 }
 
 
-@method(**PUBLISHED)
+@method(**PUBLISHED, added=["eps"])
 def jl1_vae(
     beta: Number = 4.0,
     gamma: Number = 0.1,
@@ -52,7 +52,7 @@ def jl1_vae(
     )
 
 
-@method(**PUBLISHED)
+@method(**PUBLISHED, added=["eps"])
 def jl2_vae(
     beta: Number = 4.0,
     gamma: Number = 0.1,
