@@ -24,7 +24,8 @@ def test_the_readme_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(tmp_path)
     first, second = blocks("README.md")
     shorter = first.replace("steps=1_000", "steps=4").replace("anneal=500", "anneal=2").replace("20_000", "200")
-    assert shorter != first
+    shorter = shorter.replace('"local_mig"]', '"local_mig"], points=500, windows=2')
+    assert shorter.count("500") == 1
     names: dict = {}
     exec(shorter, names)
     assert names["columns"].shape == (2, 100, 6, 1, 32, 32)
