@@ -56,7 +56,6 @@ def test_alone_or_in_a_pack_with_the_64_px_network() -> None:
     assert all(len(values) == 50 and values.max() < 1e-5 for values in apart.values())
 
 
-@pytest.mark.rounding
 @pytest.mark.parametrize("double", [True, False], ids=["float64", "float32"])
 def test_alone_or_in_a_pack_where_rounding_may_switch_a_unit(double: bool) -> None:
     """The norm of a Jacobian may jump in float32, where a ReLU is on in one and off in the other; in float64 not."""
