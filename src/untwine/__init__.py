@@ -11,33 +11,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from untwine import vocabulary
 from untwine._version import __version__ as __version__
 from untwine.errors import UntwineError as UntwineError
 from untwine.namespace import directory, lookup
 
 # Every public name that is imported on first use: "module:name", or a module.
 _HOMES = {
+    **vocabulary.HOMES,  # what methods are made of
     "Adversary": "untwine.objective.terms:Adversary",
     "Dataset": "untwine.data:Dataset",
     "Ensemble": "untwine.train.ensemble:Ensemble",
     "FactorSpace": "untwine.data:FactorSpace",
     "Info": "untwine.model.info:Info",
-    "Likelihood": "untwine.model.likelihoods:Likelihood",
     "LikelihoodModule": "untwine.model.likelihoods:LikelihoodModule",
     "Needs": "untwine.objective.terms:Needs",
-    "Objective": "untwine.objective.core:Objective",
-    "Pairing": "untwine.objective.terms:Pairing",
     "Pass": "untwine.objective.terms:Pass",
-    "Penalty": "untwine.objective.core:Penalty",
-    "Posterior": "untwine.model.posteriors:Posterior",
-    "Prior": "untwine.model.priors:Prior",
     "PriorModule": "untwine.model.priors:PriorModule",
     "Run": "untwine.train.run:Run",
     "Scores": "untwine.scoring.scores:Scores",
     "Term": "untwine.objective.terms:Term",
     "VAE": "untwine.model.vae:VAE",
     "analysis": "untwine.analysis",
-    "constant": "untwine.objective.schedules:constant",
     "cyclic": "untwine.objective.schedules:cyclic",
     "dataset": "untwine.data:dataset",
     "datasets": "untwine.datasets",
@@ -46,7 +41,6 @@ _HOMES = {
     "figures": "untwine.report.figures",
     "fit": "untwine.train.loop:fit",
     "join": "untwine.objective.schedules:join",
-    "likelihoods": "untwine.model.likelihoods",
     "load": "untwine.train.ensemble:load",
     "method": "untwine.methods.registry:method",
     "methods": "untwine.methods",
@@ -54,12 +48,7 @@ _HOMES = {
     "metrics": "untwine.metrics",
     "network": "untwine.model.networks:network",
     "networks": "untwine.model.networks",
-    "pairings": "untwine.objective.pairing",
     "part": "untwine.parts:part",
-    "penalties": "untwine.objective.penalties",
-    "posteriors": "untwine.model.posteriors",
-    "priors": "untwine.model.priors",
-    "ramp": "untwine.objective.schedules:ramp",
     "resume": "untwine.train.loop:resume",
     "schedules": "untwine.objective.schedules",
 }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from untwine.namespace import directory, lookup
 
-_HOMES = {
+HOMES = {
     "Likelihood": "untwine.model.likelihoods:Likelihood",
     "Objective": "untwine.objective.core:Objective",
     "Pairing": "untwine.objective.terms:Pairing",
@@ -44,5 +44,5 @@ if TYPE_CHECKING:
 
     pairings = _pairing
 else:
-    __dir__ = directory(_HOMES)
-    __getattr__ = lookup(_HOMES, globals())
+    __dir__ = directory(HOMES)
+    __getattr__ = lookup(HOMES, globals())

@@ -168,7 +168,7 @@ def test_members_that_share(places: tuple[int | None, int | None]) -> None:
 
 @every_chain
 def test_differences(name: str) -> None:
-    """Of one model, and of members; the gradient of where kinks lie goes through the values."""
+    """Differences of one model and of members agree; the gradient of where kinks lie goes through the values."""
     made = Finite(network(name))
     parameters = {key: value.detach().clone() for key, value in made.named_parameters()}
     both_ways(lambda p, x: functional_call(made, p, (x,)), parameters, numbers(BATCH, LATENTS))
