@@ -2,13 +2,12 @@
 
 import importlib.metadata
 import json
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from interrupts import interrupted
 
 from untwine.cli import imports, main
 
@@ -136,15 +135,8 @@ def test_train_resume_and_evaluate_with_parts_of_a_file():
     Path("mine").mkdir()
     Path("mine/parts.py").write_text(PARTS)
     Path("mine/neighbour.py").write_text("WIDTH = 12\n")
-    command = [sys.executable, "-m", "untwine", *TRAIN, "--import", "mine/parts.py", "--out", "run"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
-    while not Path("run/log.jsonl").exists() and time.monotonic() < deadline:
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 1 and "interrupted; saved at step" in err, err
+    code, _, err = interrupted([*TRAIN, "--import", "mine/parts.py", "--out", "run"])
+    assert code == 1 and "interrupted; saved at step" in err, err
     stored = json.loads(Path("run/run.json").read_text())
     assert stored["run"]["method"]["name"] == "wide_vae" and stored["run"]["network"]["name"] == "narrow"
     assert stored["run"]["method"]["prior"] == {"part": "WidePrior", "scale": 1.5}

@@ -1,14 +1,11 @@
 """`untwine train` as a user types it, on runs that take a moment."""
 
 import json
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from interrupts import interrupted
 
 import untwine as uw
 from untwine.cli import main
@@ -178,15 +175,8 @@ def test_resume_goes_on_with_members_of_different_numbers(monkeypatch: pytest.Mo
 
 def test_interrupt_saves_and_resume_finishes():
     steps = ["--steps", "400", "--log-every", "10"]
-    command = [sys.executable, "-m", "untwine", "train", "vae", *SMALL, *steps, "--out", "run"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
-    while not Path("run/log.jsonl").exists() and time.monotonic() < deadline:
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert (process.returncode, out) == (1, "")
+    code, out, err = interrupted(["train", "vae", *SMALL, *steps, "--out", "run"])
+    assert (code, out) == (1, "")
     assert err.startswith("untwine: interrupted; saved at step") and err.endswith("untwine train --resume run\n")
     assert err.count("\n") == 1
     assert main(["train", "--resume", "run"]) == 0

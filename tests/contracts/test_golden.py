@@ -8,17 +8,15 @@ import inspect
 import json
 import math
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jaxtyping
 import pytest
-import torch
 from precision import fit
 
 import untwine as uw
 
+pytestmark = pytest.mark.usefixtures("quick")
 FILE = Path(__file__).parent / "golden.json"
 WRITE = os.environ.get("UNTWINE_GOLDEN") == "write"
 SMALL = {"anneal": 20, "hidden": 16}  # arguments that make a short run show every term
@@ -31,16 +29,6 @@ SINGLE_BOUND, SWITCHED_BOUND = 1e-4, 5e-2
 SWITCHED = {"ada_gvae", "ada_mlvae", "dip_vae_i"}
 
 Curve = dict[str, list[float]]
-
-
-@pytest.fixture(autouse=True)
-def quick() -> Iterator[None]:
-    """One thread suits models this small. Shapes are checked in other tests: here it would take half the time."""
-    torch.set_num_threads(1)
-    before = jaxtyping.config.jaxtyping_disable
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", before)
 
 
 def small(name: str) -> uw.Objective:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -21,6 +19,7 @@ from untwine.errors import UntwineError
 from untwine.objective.core import Objective
 from untwine.train.record import stored
 
+pytestmark = pytest.mark.usefixtures("quick")
 # Arguments that make a method quick, and let a short run show every term.
 SMALL = {"anneal": 20, "hidden": 16, "layers": 2}
 
@@ -67,16 +66,6 @@ SECOND = {
 }
 # What falls where the loss need not: one has a target that moves away, the other a noisy estimate times 1000.
 TERMS = {"annealed_vae": "reconstruction", "info_vae": "reconstruction"}
-
-
-@pytest.fixture(autouse=True)
-def quick() -> Iterator[None]:
-    """One thread suits models this small. Shapes are checked in all other tests: here it would take half the time."""
-    torch.set_num_threads(1)
-    before = jaxtyping.config.jaxtyping_disable
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", before)
 
 
 def run(case: str, **changes: Any) -> uw.Run:
