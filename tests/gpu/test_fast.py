@@ -12,10 +12,10 @@ from torch import Tensor
 
 import untwine as uw
 from untwine.train import paths
-from untwine.train.steps.table import Table
 from untwine.train.devices import exact
-from untwine.train.steps.pack import Pack, batches
 from untwine.train.progress import Reporter
+from untwine.train.steps.pack import Pack, batches
+from untwine.train.steps.table import Table
 from untwine.train.steps.trainer import Trainer
 
 pytestmark = [

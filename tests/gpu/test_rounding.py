@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 import untwine as uw
-from untwine.train.steps.table import Table
 from untwine.train.devices import exact
 from untwine.train.steps.pack import Pack
+from untwine.train.steps.table import Table
 from untwine.train.steps.trainer import Trainer
 
 pytestmark = [

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import untwine as uw
-from untwine.train.steps.table import Table
-from untwine.train.steps.pack import Pack, batches
 from untwine.train.progress import Reporter
+from untwine.train.steps.pack import Pack, batches
+from untwine.train.steps.table import Table
 
 pytestmark = [
     pytest.mark.gpu,
