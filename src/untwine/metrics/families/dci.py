@@ -8,9 +8,10 @@ import numpy as np
 from jaxtyping import Float64, Num
 
 from untwine.errors import UntwineError, unknown
+from untwine.metrics.forced import between_codes, between_factors
 from untwine.metrics.learners.split import split
 from untwine.metrics.learners.trees import Fitted, Parts, lightgbm_library, lightgbm_trees, sklearn_trees
-from untwine.metrics.score import Outcome, metric
+from untwine.metrics.score import UNIT, Outcome, metric
 
 ESTIMATORS = ("lightgbm", "sklearn", "lasso")
 
@@ -72,7 +73,13 @@ def _available() -> str:
     return "lightgbm"
 
 
-@metric(parts=("completeness", "informativeness"), continuous=True)
+@metric(
+    parts=("completeness", "informativeness"),
+    continuous=True,
+    bounds=UNIT,
+    forced={"value": between_factors, "completeness": between_codes},
+    ratios=("value", "completeness"),
+)
 def dci(
     codes: Float64[np.ndarray, "n d"],
     factors: Num[np.ndarray, "n k"],

@@ -10,11 +10,12 @@ from jaxtyping import Float64, Int64
 from untwine.errors import UntwineError
 from untwine.metrics.arrays import dead_codes
 from untwine.metrics.designs import Groups, Pairs
+from untwine.metrics.forced import between_factors
 from untwine.metrics.groups import form_groups, grouped, held, paired, refuse_few, split_groups, wrong_shape
-from untwine.metrics.score import Outcome, metric
+from untwine.metrics.score import UNIT, Outcome, metric
 
 
-@metric(design=Groups())
+@metric(design=Groups(), bounds=UNIT, forced={"value": between_factors})
 def factor_vae_score(
     codes: Float64[np.ndarray, "*samples d"],
     factors: Int64[np.ndarray, "*samples k"],
@@ -81,7 +82,7 @@ def factor_vae_score(
     return float(right[test_rows].mean()), {"train_accuracy": float(right[train].mean()), "votes": votes, **details}
 
 
-@metric(design=Pairs())
+@metric(design=Pairs(), bounds=UNIT, forced={"value": between_factors})
 def beta_vae_score(
     codes: Float64[np.ndarray, "*samples d"],
     factors: Int64[np.ndarray, "*samples k"],
