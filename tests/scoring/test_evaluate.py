@@ -161,7 +161,7 @@ def test_what_cannot_be_asked(run: Path, names, message):
 
 def test_damaged_scores_are_said(run: Path):
     whole = {"metric": "mig", "label": "mig", "asked": {}, "settings": {}, "untwine": "0"}
-    for wrong in ("{", "[]", '{"format": 1, "scores": {}}', json.dumps({"format": 1, "scores": [whole]})):
+    for wrong in ("{", "[]", '{"format": 2, "scores": {}}', json.dumps({"format": 2, "scores": [whole]})):
         (run / storage.FILE).write_text(wrong)
         with pytest.raises(UntwineError, match="move it away"):
             score(run, ("mig",), **FAST)
@@ -183,7 +183,7 @@ def test_codes_on_the_scale_of_a_normal(tmp_path: Path):
 def test_runs_are_compared_by_welchs_test(runs: Path):
     found = {name: score(runs / name, ("mig", "local-mig"), **FAST) for name in ("jl1", "beta")}
     rows = compare(found)
-    assert [row["metric"] for row in rows] == ["mig", "local-mig"]
+    assert [row["metric"] for row in rows] == ["mig(points=200)", "local-mig(rho=0.2, windows=3, points=200)"]
     first = [value(found["jl1"][0], f"seed-{i}") for i in range(3)]
     second = [value(found["beta"][0], f"seed-{i}") for i in range(2)]
     expected = uw.metrics.statistics.compare(first, second)
@@ -204,7 +204,8 @@ def test_a_seed_reaches_what_is_random_in_a_metric(run: Path):
     first, second, given = score(run, ("sap", "decomposition", "sap(seed=3)"), **FAST, seed=7)
     assert first["settings"]["seed"] == second["settings"]["seed"] == 7 == first["settings"]["sampling_seed"]
     assert (given["settings"]["seed"], given["settings"]["sampling_seed"]) == (3, 7)
-    assert [entry["label"] for entry in (first, given)] == ["sap", "sap(seed=3)"]
+    labels = ["sap(points=200, sampling_seed=7)", "sap(seed=3, points=200, sampling_seed=7)"]
+    assert [entry["label"] for entry in (first, given)] == labels
 
 
 def test_a_metric_that_fails_does_not_stop_the_others(run: Path):
@@ -230,7 +231,7 @@ def test_a_local_metric_that_fails_is_not_taken_for_the_global_one(run: Path):
     with pytest.raises(PartlyScored) as error:
         score(run, ("local-factor-vae-score(prune=-1.0)", "factor-vae-score(prune=-2.0)"), **FAST)
     first, second = str(error.value).splitlines()
-    assert first.startswith("local-factor-vae-score(prune=-1.0), radius ")
+    assert first.startswith("local-factor-vae-score(rho=0.2, prune=-1.0): ")
     assert second.startswith("factor-vae-score(prune=-2.0): ")
     assert str(error.value).count("factor-vae-score") == 2 and "factor_vae_score" not in str(error.value)
 
@@ -275,7 +276,7 @@ def test_how_a_score_was_first_spelled_does_not_matter(runs: Path):
     score(runs / "jl1", ("mig(bins=20)",), **FAST)
     found = {name: score(runs / name, ("mig",), **FAST) for name in ("jl1", "beta")}
     (row,) = compare(found)
-    assert row["metric"] == "mig" and row["t"] is not None
+    assert row["metric"] == "mig(points=200)" and row["t"] is not None
 
 
 def test_a_number_of_groups_is_kept_to(run: Path):
@@ -328,7 +329,7 @@ def test_examples_are_scored_by_all_metrics_that_need_no_interventions(own: Path
     with pytest.raises(PartlyScored) as error:
         score(own / "run", able[:4] + refused + able[4:], rho=(0.4,))
     found = {entry["label"]: entry for entry in error.value.scores.entries}
-    assert list(found) == list(able)
+    assert list(found) == [*able[:-1], "local-mig(rho=0.4)"]
     data, ensemble = record.stored(own / "run").make_dataset(), uw.load(own / "run")
     assert not data.complete
     labels = data.factors_of(range(120))
@@ -342,7 +343,7 @@ def test_examples_are_scored_by_all_metrics_that_need_no_interventions(own: Path
     expected = uw.metrics.mig(ensemble.encode(data.examples()), labels)
     assert [value(found["mig"], f"seed-{i}") for i in range(2)] == pytest.approx(expected.values.tolist())
     assert found["mig"]["settings"]["samples"] == 120 and found["mig"]["asked"]["points"] == 10_000
-    used = found["local-mig"]["settings"]
+    used = found["local-mig(rho=0.4)"]["settings"]
     assert used["windows"] == len(used["samples"]) == 20 and all(20 <= count <= 120 for count in used["samples"])
 
 
@@ -377,10 +378,10 @@ def test_the_defaults_have_no_windows_where_there_are_none(tmp_path: Path):
         uw.fit(save_own(tmp_path / name, labels, kinds), tmp_path / name / "run")
         found = score(tmp_path / name / "run")
         assert [entry["metric"] for entry in found] == expected, name
-    with pytest.raises(PartlyScored, match=r"local-mig, radius 0.1: no window of .* holds 20 examples.*larger radius"):
+    with pytest.raises(PartlyScored, match=r"local-mig\(rho=0.1\): no window of .* holds 20 examples.*larger radius"):
         score(tmp_path / "few" / "run", rho=(0.1,))
     assert score(tmp_path / "few" / "run", ("local-mig",), rho=(0.5,))[0]["settings"]["windows"] == 20
     with pytest.raises(
-        UntwineError, match=r"local-mig, radius 1: there are no windows: every factor \(x\) is categorical"
+        UntwineError, match=r"local-mig\(rho=1.0\): there are no windows: every factor \(x\) is categorical"
     ):
         score(tmp_path / "digits" / "run", ("local-mig",))

@@ -16,8 +16,8 @@ from untwine.metrics.windows import Windows
 def average(scores: Sequence[Score], windows: Sequence[Window], chosen: Windows) -> Score:
     """The mean over windows. `by_window` has the scores themselves, parts have their means.
 
-    Windows in which a member's value cannot be otherwise are left out of its mean, which `details["left_out"]` says; if
-    all are such, the value is the mean over all of them, and is forced itself.
+    Windows in which a member's value cannot be otherwise are left out of its mean; `details["windows_left_out"]` says
+    so. If all are such, the value is the mean over all of them, and is forced itself.
 
     Args:
         scores: The score of each window.
@@ -43,7 +43,7 @@ def average(scores: Sequence[Score], windows: Sequence[Window], chosen: Windows)
         if any(without):
             left_out[name] = without
     details |= {name: means[name] if pack else means[name][0] for name in first.parts}
-    details["left_out"] = left_out
+    details["windows_left_out"] = left_out
     details["constant_factors"] = [score.details["constant_factors"] for score in scores]
     details["dead_codes"] = [score.details["dead_codes"] for score in scores]
     details["low"] = [list(window.low) for window in windows]

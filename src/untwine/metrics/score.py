@@ -23,8 +23,9 @@ from untwine.registry import Registry
 metrics = Registry("metric")
 P = ParamSpec("P")
 
-# Settings that say on what a score was computed.
+# Settings that say on what a score was computed, and arguments of every request.
 RESERVED = {"samples", "models", "members", "dataset", "sampling_seed", "radius", "windows", "freeze_below", "wrap"}
+RESERVED |= {"rho", "examples", "jacobians", "gaussian"}
 
 UNIT: Bounds = (0.0, 1.0)
 POSITIVE: Bounds = (0.0, math.inf)
@@ -112,7 +113,8 @@ class Metric(Generic[P]):
         self.takes = tuple(name for name, p in parameters.items() if p.default is p.empty)
         self.options = {name: p.default for name, p in parameters.items() if p.default is not p.empty}
         refuse_unknown(f"local default of {self.__name__}:", local or {}, self.options)
-        if reserved := RESERVED & self.options.keys():
+        of_sample = {"points"} if "factors" in self.takes else set[str]()
+        if reserved := (RESERVED | of_sample) & self.options.keys():
             raise UntwineError(
                 f"metric {self.__name__!r}: every score has a setting {reserved.pop()!r}; rename this option"
             )
