@@ -182,9 +182,8 @@ def test_a_table_for_latex(scores: uw.Scores):
     assert lines[0] == r"\begin{tabular}{lrrr}" and lines[-1] == r"\end{tabular}"
     (line,) = (line for line in lines if line.startswith("local-mig"))
     summary = scores["local-mig"].summary()
-    assert line.startswith(
-        rf"local-mig(rho=0.2, windows=2, points=100) & 3 & {summary.mean:.3f} $\pm$ {2 * summary.standard_error:.3f} & ["
-    )
+    label = "local-mig(rho=0.2, windows=2, points=100)"
+    assert line.startswith(rf"{label} & 3 & {summary.mean:.3f} $\pm$ {2 * summary.standard_error:.3f} & [")
     assert line.endswith(r"\\")
     special = [{**entry, "label": "50%_of & {a}"} for entry in scores.entries[:1]]
     assert r"50\%\_of \& \{a\}" in uw.Scores(special).to_latex()

@@ -40,11 +40,12 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: bool =
     from rich.table import Table
 
     cells = [list(row) for row in rows]
+    gap = 2
     if numbers and rows:
-        others = sum(max(len(row[i]) for row in (columns, *rows)) + 3 for i in range(1, len(columns)))
+        others = sum(max(len(row[i]) for row in (columns, *rows)) + gap for i in range(1, len(columns)))
         for row in cells:
-            row[0] = wrapped_name(row[0], max(width() - others - 2, 20))
-    grid = Table(box=box.SIMPLE, show_lines=lines, pad_edge=False)
+            row[0] = wrapped_name(row[0], max(width() - others, 20))
+    grid = Table(box=box.SIMPLE, show_lines=lines, pad_edge=False, show_edge=False, padding=(0, gap - 1, 0, 0))
     for i, column in enumerate(columns):
         least = max(len(line) for row in cells for line in row[0].split("\n")) if rows and not i else None
         grid.add_column(column, justify="right" if numbers and i else "left", no_wrap=numbers or not i, min_width=least)
@@ -53,6 +54,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: bool =
     # A file has no terminal that sets its width. A narrow terminal wraps rows of numbers, which are never cut.
     console = Console(width=200 if numbers else None if sys.stdout.isatty() else 140, markup=False, highlight=False)
     console.print(grid, soft_wrap=numbers)
+    print()
 
 
 def wrapped_name(name: str, width: int) -> str:

@@ -8,7 +8,6 @@ from typing import Any
 
 from untwine.cli import output
 from untwine.scoring import names
-from untwine.scoring.scores import mean_text
 
 
 def scores(name: str, rows: Sequence[dict[str, Any]]) -> None:
@@ -19,14 +18,19 @@ def scores(name: str, rows: Sequence[dict[str, Any]]) -> None:
         rows: Those of `Scores.summary()`.
     """
     print(name)
-    lines = [[names.of_row(row), samples(row), str(row["count"]), mean_text(row), _ends(row)] for row in rows]
+    shown = names.short(rows)
+    lines = [
+        [label, samples(row), str(row["count"]), _mean(row), _ends(row)] for label, row in zip(shown, rows, strict=True)
+    ]
     output.table(["metric", "samples", "models", "mean ± 2 s.e.", "95%"], lines, numbers=True)
     by_note: dict[str, list[str]] = {}
-    for row in rows:
+    for label, row in zip(shown, rows, strict=True):
         for note in row["notes"]:
-            by_note.setdefault(note, []).append(names.of_row(row))
+            by_note.setdefault(note, []).append(label)
+        if _has_range(row):
+            by_note.setdefault("* is the range of two models, not an interval", [])
     for note, about in by_note.items():
-        output.paragraph(f"{note}: {', '.join(about)}")
+        output.paragraph(f"{', '.join(about)}: {note}" if about else note)
     if by_note:
         print()
 
@@ -36,39 +40,47 @@ def comparisons(rows: Sequence[dict[str, Any]]) -> None:
     for (first, second), between in groupby(rows, lambda row: (row["first"], row["second"])):
         lines = []
         output.paragraph(f"{first} - {second}: Welch's t-test; the effect is Cohen's d, in standard deviations")
-        for row in between:
+        of_pair = list(between)
+        for label, row in zip(names.short(of_pair), of_pair, strict=True):
             if "not_comparable" in row:
-                output.paragraph(f"{names.of_row(row)} cannot be compared: {'; '.join(row['not_comparable'])}")
+                output.paragraph(f"{label} cannot be compared: {'; '.join(row['not_comparable'])}")
                 continue
             numbers = (row["difference"], row["t"], row["freedom"], row["p"], row["effect"])
-            lines.append([names.of_row(row), *map(_number, numbers)])
+            lines.append([label, *map(_number, numbers)])
         if lines:
             output.table(["metric", "difference", "t", "d.f.", "p", "effect"], lines, numbers=True)
 
 
 def samples(row: Mapping[str, Any]) -> str:
-    """How many samples a score is of, those of each window with the number of windows.
+    """How many samples a score is of, those of each window behind the number of windows.
 
     >>> samples({"samples": 10000}), samples({"samples": [25, 120, 25]}), samples({"samples": 9, "windows": 20})
-    ('10,000', '3 x 25 to 120', '20 x 9')
+    ('10,000', '3x25-120', '20x9')
     """
-    counts = row["samples"]
+    counts, windows = row["samples"], row.get("windows")
     if counts is None:
         return "-"
     if isinstance(counts, int):
-        windows = row.get("windows")
-        return f"{counts:,}" if windows is None else f"{windows} x {counts:,}"
-    return f"{len(counts)} x {min(counts):,} to {max(counts):,}"
+        return f"{counts:,}" if windows is None else f"{windows}x{counts:,}"
+    return f"{len(counts)}x{min(counts):,}-{max(counts):,}"
+
+
+def _mean(row: Mapping[str, Any]) -> str:
+    spread = "" if row["interval"] is None else f" ± {_number(2 * row['standard_error'])}"
+    return _number(row["mean"]) + spread
+
+
+def _has_range(row: Mapping[str, Any]) -> bool:
+    return row["count"] == 2 and row["range"][0] < row["range"][1]
 
 
 def _ends(row: Mapping[str, Any]) -> str:
     """The interval, or what else there is to say of the spread."""
     if row["interval"] is not None:
         return _between(row["interval"])
-    if row["count"] < 2:
-        return "-"
-    low, high = row["range"]
-    return "all equal" if low == high else f"range {_between((low, high))}"
+    if _has_range(row):
+        return f"{_between(row['range'])}*"
+    return "-" if row["count"] < 2 else "all equal"
 
 
 def _between(ends: Sequence[float]) -> str:
@@ -76,4 +88,13 @@ def _between(ends: Sequence[float]) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3g}"
+    """Three digits, but no more than four behind the point unless that would leave none.
+
+    >>> _number(0.1234), _number(0.001234), _number(0.00001234), _number(0.0), _number(-12.34)
+    ('0.123', '0.0012', '1e-05', '0', '-12.3')
+    """
+    if value is None:
+        return "-"
+    if 0.0001 <= abs(value) < 0.01:
+        return f"{value:.4f}"
+    return f"{value:.1g}" if 0 < abs(value) < 0.0001 else f"{value:.3g}"

@@ -67,7 +67,7 @@ def in_windows(reasons: Sequence[str | None]) -> tuple[str | None, str | None]:
         reasons: The reason of each window, None for those that count.
 
     >>> in_windows(["only one factor varies", None, None])
-    (None, '1 of 3 windows left out: only one factor varies')
+    (None, '1 of 3 windows left out, as only one factor varies')
     >>> in_windows(["only one factor varies"] * 3)
     ('only one factor varies in every window', None)
     """
@@ -77,4 +77,4 @@ def in_windows(reasons: Sequence[str | None]) -> tuple[str | None, str | None]:
     text = " or ".join(dict.fromkeys(without))
     if len(without) == len(reasons):
         return f"{text} in every window", None
-    return None, f"{len(without)} of {len(reasons)} windows left out: {text}"
+    return None, f"{len(without)} of {len(reasons)} windows left out, as {text}"

@@ -61,8 +61,8 @@ def warn_of_collapse(names: Sequence[str], path: Path | None) -> None:
         where = "" if path is None else f"{path}: "
         warnings.warn(
             f"{where}{NOT_ACTIVE} in {', '.join(names)}: posteriors are about as wide as the prior, so the decoder can "
-            "hardly use their codes, and their scores say little; ratios of what such codes say are not printed. Train "
-            "longer, or with a smaller weight on the KL",
+            "hardly use the codes. Scores that compare what codes say, however little that is, leave these models out. "
+            "Train longer, or with a smaller weight on the KL",
             stacklevel=3,
         )
 

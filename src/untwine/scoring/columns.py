@@ -69,19 +69,18 @@ def notes(entry: Mapping[str, Any], part: str, members: Sequence[Number]) -> lis
     >>> member = {"value": 1.0, "parts": {}, "own": {}, "forced": {"value": "only one factor varies"}}
     >>> entry = {"label": "modularity", "members": {"seed-0": member, "seed-1": member | {"forced": {}}}}
     >>> notes(entry, "value", columns(entry)[0].members)
-    ['seed-0 left out: only one factor varies']
+    ['seed-0 left out, as only one factor varies']
     """
-    texts: dict[str, list[str]] = {}
+    left_out: dict[str, list[str]] = {}
+    windows: dict[str, list[str]] = {}
     for member, _, reason in members:
         if reason is not None:
-            texts.setdefault(f"left out: {reason}", []).append(member)
+            left_out.setdefault(reason, []).append(member)
         if without := entry["members"][member].get("windows_left_out", {}).get(part):
-            texts.setdefault(without, []).append(member)
-    return [_note(text, whose, len(members)) for text, whose in texts.items()]
-
-
-def _note(text: str, whose: Sequence[str], count: int) -> str:
-    """A text about all members, or about some that it names."""
-    if len(whose) == count:
-        return text.removeprefix("left out: ")
-    return f"{', '.join(whose)}{' ' if text.startswith('left out: ') else ': '}{text}"
+            windows.setdefault(without, []).append(member)
+    if sum(map(len, left_out.values())) == len(members):
+        return [f"no score, as {' or '.join(left_out)}"]
+    texts = [f"{', '.join(whose)} left out, as {reason}" for reason, whose in left_out.items()]
+    for text, whose in windows.items():
+        texts.append(text if len(whose) == len(members) else f"{text} ({', '.join(whose)})")
+    return texts

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+_SIZES = ("windows=", "points=", "examples=", "jacobians=")
+
 
 def matching(name: str, entries: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The entries that a name stands for: the one with this label, or those that need the fewest arguments more.
@@ -38,6 +40,23 @@ def of_row(row: Mapping[str, Any]) -> str:
     """
     own = "".join(f", {key.rpartition('.')[2]} {value:g}" for key, value in row.get("own", {}).items())
     return row["metric"] + own
+
+
+def short(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The names of rows without the sizes of samples, which tables have in a column, where they stay different.
+
+    >>> rows = [{"metric": f"{label} part"} for label in ("mig(points=5)", "sap(k=1, points=5)", "sap(k=1, points=6)")]
+    >>> short(rows)
+    ['mig part', 'sap(k=1, points=5) part', 'sap(k=1, points=6) part']
+    """
+    names = [of_row(row) for row in rows]
+    without = []
+    for name in names:
+        label, bracket, rest = name.rpartition(")")
+        head, items = arguments(label + bracket)
+        kept = ", ".join(item for item in items if not item.startswith(_SIZES))
+        without.append((head + (f"({kept})" if kept else "") if items else label + bracket) + rest)
+    return [new if without.count(new) == 1 else old for old, new in zip(names, without, strict=True)]
 
 
 def arguments(label: str) -> tuple[str, list[str]]:

@@ -161,21 +161,14 @@ class Scores(Mapping[str, Score]):
         return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
 
-def mean_text(row: Mapping[str, Any]) -> str:
-    """A row's mean, with twice its standard error where it has an interval; a dash where no value is left.
-
-    >>> mean_text({"mean": 0.2, "interval": (0.1, 0.3), "standard_error": 0.05}), mean_text({"mean": None})
-    ('0.2 ± 0.1', '-')
-    """
+def _spread(row: Mapping[str, Any]) -> str:
+    """The mean with twice its standard error, the range of two models, or a dash where no value is left."""
     if row["mean"] is None:
         return "-"
+    low, high = row["range"]
+    if row["count"] == 2 and low < high:
+        return f"{low:.3g} to {high:.3g}"
     return f"{row['mean']:.3g}" + ("" if row["interval"] is None else f" ± {2 * row['standard_error']:.2g}")
-
-
-def _spread(row: Mapping[str, Any]) -> str:
-    """The range of two models, otherwise their mean."""
-    low, high = row["range"] or (None, None)
-    return f"{low:.3g} to {high:.3g}" if row["count"] == 2 and low < high else mean_text(row)
 
 
 def _about(entry: Mapping[str, Any], column: Column) -> dict[str, Any]:
