@@ -303,6 +303,117 @@ def test_radii_and_designs_share_what_is_encoded(tmp_path: Path, monkeypatch: py
     assert 0 < sum(encoded) <= 144
 
 
+# --- labels ---------------------------------------------------------------------------------------
+
+
+def test_what_differs_has_labels_that_differ(run: Path):
+    """Every pair of different conditions, stored in one file one after the other, and asked for again by label."""
+    plain = {"points": 200, "windows": 2, "rho": 0.2, "examples": 60, "jacobians": 20}
+    changes = (
+        {},
+        {"points": 150},
+        {"seed": 1},
+        {"windows": 3},
+        {"rho": (0.2, 0.4)},
+        {"examples": 50},
+        {"jacobians": 9},
+    )
+    names = (
+        "dci(estimator=lasso)",
+        "dci(estimator=lasso, alpha=0.1)",
+        "local-mig",
+        "hoyer",
+        "dto",
+        "sap",
+        "sap(seed=0)",
+    )
+    by_label: dict[str, dict] = {}
+    for change in changes:
+        for entry in score(run, names, **plain | change):
+            known = by_label.setdefault(entry["label"], entry)
+            assert known == entry  # one label, one score
+    stored = storage.read(run)
+    assert sorted(by_label) == sorted(entry["label"] for entry in stored) and len(stored) == len(by_label)
+    keys = {storage.key(entry) for entry in stored}
+    assert len(keys) == len(stored) == 2 * 3 + 5 + 3 + 4 + 3 + 1  # dci, local-mig, hoyer, dto, sap, sap(seed=0)
+    again = score(run, tuple(by_label))  # a label is a request, under the defaults
+    assert {entry["label"]: entry for entry in again} == by_label
+
+
+def test_labels_say_what_is_not_the_default(run: Path):
+    settings = {"points": 10_000, "examples": 300, "rho": 0.1}  # the dataset has 300
+    labels = [entry["label"] for entry in score(run, ("mig(bins=20)", "hoyer", "local-mig(windows=2)"), **settings)]
+    assert labels == ["mig", "hoyer", "local-mig(rho=0.1, windows=2)"]
+    (both,) = score(run, ("local-mig(rho=0.3, points=150, bins=4)",), **FAST)
+    assert both["label"] == "local-mig(rho=0.3, bins=4, windows=3, points=150)"
+    assert (both["settings"]["samples"], both["settings"]["radius"], both["settings"]["bins"]) == (150, 0.3, 4)
+    for name, message in (
+        ("mig(points=1)", "points must be 2 or more"),
+        ("mig(points=few)", "points of metric 'mig' must be a whole number"),
+        ("mig(rho=0.1)", "unknown argument of metric 'mig': 'rho'"),
+        ("local-mig(rho=2)", "rho is a fraction"),
+        ("hoyer(points=5)", "unknown argument of metric 'hoyer'"),
+    ):
+        with pytest.raises(UntwineError, match=message):
+            score(run, (name,), **FAST)
+
+
+def test_a_pivot_does_not_mix_sizes_and_radii(run: Path):
+    scores = uw.evaluate(run, ["mig(points=150)", "mig(points=250)", "local-mig"], rho=(0.2, 0.4), windows=2)
+    by_name: dict[str, list[float]] = {}
+    for row in scores.rows():
+        by_name.setdefault(row["metric"], []).append(row["value"])
+    assert len(by_name) == 4 and all(len(values) == 3 for values in by_name.values())
+    ensemble, data = uw.load(run), record.stored(run).make_dataset()
+    for points in (150, 250):
+        expected = uw.metrics.sampled("mig", points=points)(ensemble.encode, data).values.tolist()
+        assert by_name[f"mig(points={points})"] == expected
+
+
+def test_scores_of_an_older_format_are_computed_anew(run: Path):
+    (before,) = score(run, ("mig",), **FAST)
+    old = {**before, "label": "mig", "asked": {}}
+    (run / storage.FILE).write_text(json.dumps({"format": 1, "scores": [old, old]}))
+    assert score(run, ("mig",), **FAST) == [before] and storage.read(run) == [before]
+
+
+# --- scores that cannot be otherwise ----------------------------------------------------------------
+
+
+def test_models_without_an_active_latent(tmp_path: Path, recwarn: pytest.WarningsRecorder):
+    """After a step the posteriors are the prior's width; a narrow posterior of a deterministic model is not."""
+    passive = uw.fit(tiny(uw.methods.beta_vae(0.01, likelihood="squared_error"), seeds=[0, 1, 2], steps=1))
+    scores = uw.evaluate(passive, ["modularity", "mig", "dci", "hoyer"], **FAST)
+    assert scores.collapsed() == ["seed-0", "seed-1", "seed-2"]
+    assert "no latent is active in seed-0, seed-1, seed-2" in str(recwarn[-1].message)
+    rows = {row["metric"]: row for row in scores.summary()}
+    assert rows["modularity(points=200)"]["mean"] is None and rows["modularity(points=200)"]["count"] == 0
+    assert rows["modularity(points=200)"]["notes"] == ["no score, as no latent is active"]
+    assert rows["mig(points=200)"]["count"] == 3 == rows["dci(points=200) informativeness"]["count"]
+    assert rows["dci(points=200) completeness"]["count"] == 0
+    by_hand = uw.metrics.sampled("modularity", points=200)(passive.encode, passive.make_dataset())
+    assert scores["modularity"].values.tolist() == by_hand.values.tolist()  # as defined, for whoever wants it
+    json.dumps(scores.entries, allow_nan=False)
+    assert "-" in repr(scores) and "--" in scores.to_latex()
+    csv = scores.to_csv()
+    assert csv is not None and "seed-0,,no latent is active," in csv
+    point = uw.fit(tiny(uw.methods.ae(), seeds=[0, 1], steps=1))
+    found = uw.evaluate(point, ["modularity"], **FAST)
+    assert found.collapsed() == [] and found.summary()[0]["count"] == 2
+
+
+def test_what_cannot_be_otherwise_is_not_compared(tmp_path: Path):
+    data = uw.datasets.synthetic_nonlinear(samples=300, seed=3)
+    runs = {}
+    for name, steps in (("trained", 30), ("collapsed", 1)):
+        method = uw.methods.beta_vae(0.01, likelihood="squared_error")
+        trained = uw.fit(tiny(method, dataset=data, seeds=[0, 1, 2], steps=steps, lr=0.03))
+        runs[name] = uw.evaluate(trained, ["modularity", "mig"], **FAST)
+    modularity, mig = comparisons(runs)
+    assert modularity["not_comparable"] == ["collapsed: no latent is active"] and "t" not in modularity
+    assert mig["t"] is not None
+
+
 # --- your own data: grids that are not complete -----------------------------------------------------
 
 

@@ -16,7 +16,7 @@ from untwine.metrics import Score, designs, local, sampled
 from untwine.metrics.forced import VALUE
 from untwine.metrics.sampling import PAIRED
 from untwine.scoring.collapse import active_counts
-from untwine.scoring.requests import requests
+from untwine.scoring.requests import Request, requests
 
 LATENTS = 10
 KINDS = ("noise", "collapsed", "untrained")
@@ -26,9 +26,9 @@ BETA = 100.0  # a weight on the KL under which every latent collapses
 def run(
     wanted: tuple[str, ...] = (),
     seeds: int = 3,
-    steps: int = 300,
-    windows: int = 5,
-    groups: int = 1_500,
+    steps: int = 200,
+    windows: int = 3,
+    groups: int = 300,
     out: str | None = None,
     device: str = "auto",
 ) -> list[Row]:
@@ -54,12 +54,16 @@ def run(
     }
     if any(active_counts(models["collapsed"], data)):
         raise UntwineError(f"after {steps} steps a latent is still active: train longer (steps)")
-    for name in wanted or _all():
-        (request,) = requests([name])
-        options = {"groups": groups} if isinstance(request.metric.design, designs.Groups) else {}
-        scores = {kind: _score(name, models[kind], options, windows) for kind in models}
-        noise = _noise(request.metric.__name__, request.local, data, seeds, options, windows)
-        known = scores if noise is None else {"noise": noise, **scores}
+    asked = requests(wanted or _all())
+    names = [_named(request, groups) for request in asked]
+    scores = {
+        kind: uw.evaluate(ensemble, names, rho=0.1, windows=windows, progress=False)
+        for kind, ensemble in models.items()
+    }
+    for request, name in zip(asked, names, strict=True):
+        known = {kind: of_kind[name] for kind, of_kind in scores.items()}
+        if (of_noise := _score_noise(request, data, seeds, windows, groups)) is not None:
+            known["noise"] = of_noise
         for part in (VALUE, *request.metric.parts):
             means = {kind: _mean(score, part) for kind, score in known.items()}
             rows.put({"metric": request.name, "part": part, **{kind: means.get(kind) for kind in KINDS}})
@@ -109,15 +113,19 @@ def _trained(data: Dataset, beta: float, seeds: int, steps: int, lr: float, devi
     return uw.fit(spec, device=device)
 
 
-def _score(name: str, ensemble: uw.Ensemble, options: dict[str, Any], windows: int) -> Score:
-    arguments = ", ".join(f"{key}={value}" for key, value in options.items())
-    (label,) = (scores := uw.evaluate(ensemble, [f"{name}({arguments})"], rho=0.1, windows=windows, progress=False))
-    return scores[label]
+def _options(request: Request, groups: int) -> dict[str, Any]:
+    """The number of groups, where the default would take hours; windows have few."""
+    return {"groups": groups} if isinstance(request.metric.design, designs.Groups) and not request.local else {}
 
 
-def _noise(name: str, is_local: bool, data: Dataset, seeds: int, options: dict[str, Any], windows: int) -> Score | None:
+def _named(request: Request, groups: int) -> str:
+    """The request as text, with the number of groups where it has such."""
+    return request.name + "".join(f"({key}={value})" for key, value in _options(request, groups).items())
+
+
+def _score_noise(request: Request, data: Dataset, seeds: int, windows: int, groups: int) -> Score | None:
     """The score of noise; None for metrics of what noise does not have, such as Jacobians."""
-    metric = metrics.get(name)
+    metric = request.metric
     if metric.takes == ("codes",):
         return metric(list(noise(seeds, 10_000)) if metric.together else noise(seeds, 10_000))
     if metric.takes != PAIRED:
@@ -129,7 +137,7 @@ def _noise(name: str, is_local: bool, data: Dataset, seeds: int, options: dict[s
         encoded += len(states)
         return noise(seeds, len(states), encoded)
 
-    score = local(name, 0.1, windows, **options) if is_local else sampled(name, **options)
+    score = local(metric, 0.1, windows) if request.local else sampled(metric, **_options(request, groups))
     return score(encode, States(data))
 
 

@@ -21,9 +21,14 @@ def width() -> int:
     return shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80
 
 
-def paragraph(text: str) -> None:
-    """Print a sentence, wrapped to the width of the terminal; words are never cut."""
-    print(textwrap.fill(text, width(), subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
+def paragraph(text: str, indent: str = "  ") -> None:
+    """Print a sentence, wrapped to the width of the terminal; words are never cut.
+
+    Args:
+        text: The sentence.
+        indent: What all lines but the first begin with.
+    """
+    print(textwrap.fill(text, width(), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False))
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: bool = False, lines: bool = False) -> None:

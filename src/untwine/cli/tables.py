@@ -27,11 +27,12 @@ def scores(name: str, rows: Sequence[dict[str, Any]]) -> None:
     for label, row in zip(shown, rows, strict=True):
         for note in row["notes"]:
             by_note.setdefault(note, []).append(label)
-        if _has_range(row):
-            by_note.setdefault("* is the range of two models, not an interval", [])
-    for note, about in by_note.items():
-        output.paragraph(f"{', '.join(about)}: {note}" if about else note)
-    if by_note:
+    texts = [f"{', '.join(about)}: {note}" for note, about in by_note.items()]
+    if any(map(_has_range, rows)):
+        texts.append("* is the range of two models, not an interval")
+    for text in texts:
+        output.paragraph(text)
+    if texts:
         print()
 
 
