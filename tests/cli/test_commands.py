@@ -74,7 +74,7 @@ def test_demo(tmp_path: Path, capsys: Captured):
     said = capsys.readouterr().out
     assert "nothing was trained" in said
     assert all(text in said for text in ("beta-vae seed-0", "jl1-vae seed-1", "jacobian l1", str(tmp_path / "demo")))
-    assert all(text in said for text in ("local-modularity(rho=0.1,", "± 2 s.e.", "Welch's t-test"))
+    assert all(text in said for text in ("local-modularity(rho=0.1) ", "± 2 s.e.", "Welch's t-test"))
 
 
 def test_bench_takes_the_arguments_of_its_function(monkeypatch: pytest.MonkeyPatch, capsys: Captured):

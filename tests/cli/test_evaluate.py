@@ -41,8 +41,8 @@ def test_tables_and_comparison(runs, capsys: Captured):
     assert main(["evaluate", *runs, "--metrics", "local-modularity", "dci", *FAST, "--compare"]) == 0
     said = capsys.readouterr().out
     expected = (
-        "local-modularity(rho=0.2,",
-        "dci(points=100) completeness",
+        "local-modularity(rho=0.2) ",
+        "dci completeness ",
         "± 2 s.e.",
         "Welch's t-test",
         "effect",
