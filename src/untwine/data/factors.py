@@ -118,7 +118,7 @@ class FactorSpace:
         >>> FactorSpace(("size",), (3,), ("ordered",), (("small", "medium", "large"),)).named("size", [0, 2])
         ['small', 'large']
         """
-        column, chosen = self.position(factor), np.asarray(numbers).tolist()
+        column, chosen = self.position(factor), np.asarray(numbers, np.int64).tolist()
         return chosen if self.values is None else [self.values[column][number] for number in chosen]
 
     def describe(self, state: ArrayLike) -> str:
