@@ -192,6 +192,39 @@ class FactorSpace:
         """
         return self._between(n, seed, "factors", step, np.zeros(len(self), np.int64), np.array(self.sizes))
 
+    def distinct(self, n: int, seed: int, step: int = 0) -> Int64[np.ndarray, "some k"]:
+        """`n` different states in random order, or all states where there are no more.
+
+        They are those of `sample`, in its order, without the repeated ones: a sample of a large grid that repeats no
+        state is returned as it is.
+
+        >>> space = FactorSpace(("x", "y"), (4, 9), ("ordered", "ordered"))
+        >>> len(space.distinct(5, seed=0)), len(np.unique(space.distinct(100, seed=0), axis=0))
+        (5, 36)
+        """
+        n, drawn = min(n, self.states), n
+        while True:
+            rows = self.sample(min(drawn, self.states), seed, step)
+            rows = rows[self._first_occurrences(rows)]
+            if len(rows) >= n or drawn >= self.states:
+                break
+            drawn *= 2
+        if len(rows) < n:
+            # As many draws as there are states miss a third of them: these follow, shuffled. A random order of all
+            # states is the same however it was made, and the draws that would find the last ones are very many.
+            missing = np.setdiff1d(np.arange(self.states), self.index(rows))
+            order = np.argsort(np_uniform(seed, "states not drawn", len(missing), step), kind="stable")
+            rows = np.concatenate([rows, self.factors(missing[order])])
+        return rows[:n]
+
+    def _first_occurrences(self, rows: Int64[np.ndarray, "n k"]) -> Int64[np.ndarray, " different"]:
+        """The positions of the rows that equal no earlier row, ascending."""
+        if self.states <= np.iinfo(np.int64).max:
+            numbers = self.index(rows)
+        else:
+            numbers = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+        return np.sort(np.unique(numbers, return_index=True)[1])
+
     def centroid(self, seed: int, step: int = 0) -> Int64[np.ndarray, " k"]:
         """One state, uniform over the grid: the centre of a window (`windows.around`)."""
         return self._between(1, seed, "centroid", step, np.zeros(len(self), np.int64), np.array(self.sizes))[0]

@@ -8,7 +8,7 @@ import inspect
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar, overload
 
 import numpy as np
@@ -34,11 +34,13 @@ def dataset(function: Callable[P, D]) -> Callable[P, D]: ...
 
 @overload
 def dataset(
-    *, public: Public | None = None, settle: Settle | None = None
+    *, public: Public | None = None, settle: Settle | None = None, added: Sequence[str] = ()
 ) -> Callable[[Callable[P, D]], Callable[P, D]]: ...
 
 
-def dataset(function: Any = None, *, public: Public | None = None, settle: Settle | None = None) -> Any:
+def dataset(
+    function: Any = None, *, public: Public | None = None, settle: Settle | None = None, added: Sequence[str] = ()
+) -> Any:
     """Register a function that returns a dataset under its name; the dataset gets its `spec`.
 
     Arguments are converted to the types of the signature (an int where a float is expected becomes a float), so
@@ -49,24 +51,27 @@ def dataset(function: Any = None, *, public: Public | None = None, settle: Settl
         public: The files of a public dataset.
         settle: Takes all arguments and replaces those that depend on this machine, such as "auto" or a relative
             path, so that the spec says what was used.
+        added: Arguments that the dataset got after runs on it were stored. Its spec leaves them out at their
+            defaults, so that the ids of stored runs stay.
 
     >>> import untwine.datasets
     >>> untwine.datasets.synthetic_linear(ratio=1, samples=10).spec
     {'name': 'synthetic_linear', 'ratio': 1.0, 'samples': 10, 'levels': 256, 'seed': 0}
     """
     if function is None:
-        return functools.partial(dataset, public=public, settle=settle)
+        return functools.partial(dataset, public=public, settle=settle, added=added)
     name = function.__name__
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Dataset:
         arguments = _settled(wrapped, bind(f"dataset {name!r}", function, args, kwargs))
         built = function(**arguments)
-        built.spec = {"name": name, **{key: _to_json(value) for key, value in arguments.items()}}
+        built.spec = _spec(wrapped, arguments)
         return built
 
     wrapped.public = public  # type: ignore[attr-defined]
     wrapped.settle = settle  # type: ignore[attr-defined]
+    wrapped.added = tuple(added)  # type: ignore[attr-defined]
     return datasets.add(wrapped)
 
 
@@ -166,7 +171,15 @@ def full_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
     what = f"dataset {function.__name__!r}"
     bound = bind(what, function, kwargs=arguments, annotations=hints(function) | hashed)
     settled = _settled(function, bound)
-    return {"name": function.__name__, **{key: _to_json(value) for key, value in settled.items()}}
+    return _spec(function, settled)
+
+
+def _spec(function: Callable[..., Dataset], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The spec of a dataset with all its arguments, except those that were added later and have their defaults."""
+    values = {key: _to_json(value) for key, value in arguments.items()}
+    parameters = inspect.signature(function).parameters
+    added = [key for key in getattr(function, "added", ()) if _is_default(values[key], parameters[key])]
+    return {"name": function.__name__, **{key: value for key, value in values.items() if key not in added}}
 
 
 def is_hash(value: Any) -> bool:
