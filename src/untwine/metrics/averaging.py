@@ -48,8 +48,10 @@ def average(scores: Sequence[Score], windows: Sequence[Window], chosen: Windows)
     details["dead_codes"] = [score.details["dead_codes"] for score in scores]
     details["low"] = [list(window.low) for window in windows]
     details["sizes"] = [list(window.grid.sizes) for window in windows]
+    if windows[0].space.values is not None:
+        details["ranges"] = [named_range(window) for window in windows]
     counts = [score.settings["samples"] for score in scores]
-    samples = counts[0] if len(set(counts)) == 1 else counts  # windows hold different numbers of examples
+    samples = counts[0] if len(set(counts)) == 1 else counts  # windows hold different numbers of states or examples
     settings = {"samples": samples, "radius": chosen.radius, "windows": len(scores), **chosen.rules}
     return Score(f"local_{first.metric}", means[VALUE], details, first.settings | settings, first.parts, forced)
 
@@ -58,3 +60,10 @@ def _mean(values: np.ndarray, reasons: Sequence[str | None]) -> float:
     """The mean of the values without a reason, or of all where each has one."""
     counted = np.array([reason is None for reason in reasons])
     return float(values[counted].mean() if counted.any() else values.mean())
+
+
+def named_range(window: Window) -> dict[str, list[Any]]:
+    """The first and the last value of each factor in a window, as the data calls them."""
+    space, last = window.space, np.array(window.grid.sizes) - 1
+    ends = window.place(np.stack([0 * last, last]))
+    return {name: space.named(column, ends[:, column]) for column, name in enumerate(space.names)}

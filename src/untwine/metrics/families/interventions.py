@@ -15,7 +15,7 @@ from untwine.metrics.groups import form_groups, grouped, held, paired, refuse_fe
 from untwine.metrics.score import UNIT, Outcome, metric
 
 
-@metric(design=Groups(), bounds=UNIT, forced={"value": between_factors})
+@metric(design=Groups(plain=True), bounds=UNIT, forced={"value": between_factors})
 def factor_vae_score(
     codes: Float64[np.ndarray, "*samples d"],
     factors: Int64[np.ndarray, "*samples k"],
@@ -82,7 +82,7 @@ def factor_vae_score(
     return float(right[test_rows].mean()), {"train_accuracy": float(right[train].mean()), "votes": votes, **details}
 
 
-@metric(design=Pairs(), bounds=UNIT, forced={"value": between_factors})
+@metric(design=Pairs(plain=True), bounds=UNIT, forced={"value": between_factors})
 def beta_vae_score(
     codes: Float64[np.ndarray, "*samples d"],
     factors: Int64[np.ndarray, "*samples k"],
