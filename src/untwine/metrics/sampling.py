@@ -41,8 +41,12 @@ class Task:
     label: str = ""  # for the progress bar
 
     def score(self, sample: Sample, seed: int) -> Score:
-        """The score of a sample. Kinds of factors and the seed are passed on to metrics that have such options."""
-        known = self.metric.known_options(kinds=sample.window.space.kinds, seed=seed)
+        """The score of a sample. What is known of its factors is passed on to metrics that have such options."""
+        space = sample.window.space
+        known: dict[str, Any] = {"kinds": space.kinds, "sizes": space.sizes, "seed": seed}
+        if self.windows is not None:
+            known["wrap"] = self.windows.wrap
+        known = self.metric.known_options(**known)
         return self.metric(sample.codes, sample.factors, **known | self.arguments)
 
     def refuse_missing_states(self, encoder: Encoder) -> None:
