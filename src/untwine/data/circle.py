@@ -7,13 +7,13 @@ from jaxtyping import Float64, Int64, Num
 
 
 def shorter_way(
-    steps: Int64[np.ndarray, "*batch"], size: int | Int64[np.ndarray, "*batch"]
-) -> Int64[np.ndarray, "*batch"]:
+    steps: Int64[np.ndarray, "*batch k"], size: int | Int64[np.ndarray, " k"]
+) -> Int64[np.ndarray, "*batch k"]:
     """How many steps apart two values are, the shorter way round their circle.
 
     Args:
         steps: The difference of the values.
-        size: How many values the circle has.
+        size: How many values the circle has, or those of the k factors.
 
     >>> shorter_way(np.array([0, 1, 5, 9, -9]), 10).tolist()
     [0, 1, 5, 1, 1]
