@@ -189,11 +189,14 @@ def _concerns(importance: Importance, dataset: Dataset, likelihood: Likelihood) 
             f"adversarial for {importance.likelihood}: all values of {', '.join(importance.adversarial)} are perceived "
             f"as equally far apart, so a VAE cannot put them in order (michlo2023, section 5); {cure}"
         )
-    hardly = [f"{row.name} ({row.spearman:.3f})" for row in importance.factors if row.unordered and not row.adversarial]
+    hardly = [row for row in importance.factors if row.unordered and not row.adversarial]
     if hardly:
+        names = ", ".join(f"{row.name} ({row.spearman:.3f})" for row in hardly)
+        turns = ", ".join(row.name for row in hardly if row.wrapped)
+        repeats = f", unless pictures repeat within a turn of {turns}, as those of a square do" if turns else ""
         messages.append(
             f"the distances that {importance.likelihood} perceives say nothing about the order of the values of "
-            f"{', '.join(hardly)}: Spearman's correlation is nearly 0, as along an adversarial factor; {cure}"
+            f"{names}: Spearman's correlation is nearly 0, as along an adversarial factor; {cure}{repeats}"
         )
     unseen = [factor.name for factor in importance.factors if not factor.visible]
     if unseen:
