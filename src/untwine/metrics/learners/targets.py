@@ -34,9 +34,9 @@ def targets(
     >>> (angle.round(6) + 0.0).tolist(), x.tolist(), shape
     ([[1.0, 0.0, 0.0], [0.0, 1.0, -1.0]], [[5.0, 6.0, 7.0]], None)
     """
-    kinds = ("ordered",) * factors.shape[1] if kinds is None else kinds
+    of_factors: Sequence[str] = ("ordered",) * factors.shape[1] if kinds is None else kinds
     predicted: list[np.ndarray | None] = []
-    for i, (values, kind) in enumerate(zip(factors.T, kinds, strict=True)):
+    for i, (values, kind) in enumerate(zip(factors.T, of_factors, strict=True)):
         if kind not in KINDS:
             raise unknown("kind of factor:", str(kind), KINDS)
         if kind == "cyclic" and wrap:
