@@ -213,7 +213,7 @@ def test_windows_and_metrics_share_the_circle(name: str, wrap: bool):
     by_hand, round_the_end = [], 0
     for step, low in enumerate(score.details["low"]):
         window = around(data.factors, 0.2, 1, step, wrap=wrap)
-        factors = window.sample(200, 1, step)
+        factors = window.place(window.grid.distinct(200, 1, step))
         by_hand.append(float(metric(encode(data.observe(factors)), factors, **options, wrap=wrap, seed=1)))
         round_the_end += low[0] + window.grid.sizes[0] > 20
     assert score.details["by_window"] == pytest.approx(by_hand, abs=1e-12)
