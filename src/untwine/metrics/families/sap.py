@@ -85,12 +85,29 @@ def sap(
     scores = np.empty((codes.shape[1], factors.shape[1]))
     if classified.any():
         scores[:, classified] = _accuracies(codes, factors, classified, test, C, seed)
-    for i, target in enumerate(predicted):
-        if target is not None:
-            # the part of the variance of all coordinates that is explained
-            scores[:, i] = r_squared(codes, target.T) @ (target.var(1) / target.var(1).sum())
+    if not classified.all():
+        scores[:, ~classified] = explained(codes, [target for target in predicted if target is not None])
     by_factor = gaps(scores, np.zeros(factors.shape[1]))
     return float(by_factor.mean()), {"scores": scores, "gaps": by_factor, "settings": {"regression": bool(regression)}}
+
+
+def explained(
+    codes: Float64[np.ndarray, "n d"], coordinates: list[Float64[np.ndarray, "_ n"]]
+) -> Float64[np.ndarray, "d k"]:
+    """The part of each factor's variance, over all of its coordinates, that a line in each code explains.
+
+    Args:
+        codes: The codes.
+        coordinates: The coordinates of each factor: its values, or the points of a circle.
+
+    >>> angle = np.linspace(0, 2 * np.pi, 100, endpoint=False)
+    >>> explained(np.cos(angle)[:, None], [np.stack([np.cos(angle), np.sin(angle)])]).round(6).tolist()
+    [[0.5]]
+    """
+    ends = np.cumsum([len(of_factor) for of_factor in coordinates])
+    squares = np.split(r_squared(codes, np.vstack(coordinates).T), ends[:-1], axis=1)
+    shares = [of_factor.var(1) / of_factor.var(1).sum() for of_factor in coordinates]
+    return np.stack([part @ share for part, share in zip(squares, shares, strict=True)], 1)
 
 
 def r_squared(codes: Float64[np.ndarray, "n d"], factors: Num[np.ndarray, "n k"]) -> Float64[np.ndarray, "d k"]:

@@ -17,7 +17,7 @@ def targets(
     kinds: Sequence[str] | None = None,
     sizes: Sequence[float] | None = None,
     wrap: bool = True,
-) -> list[Float64[np.ndarray, "c n"] | None]:
+) -> list[Float64[np.ndarray, "_ n"] | None]:
     """The coordinates of each factor that a regression predicts; None for a categorical factor, which has none.
 
     An ordered factor has one coordinate, its value. A cyclic factor has two, the cosine and the sine of its angle, so
