@@ -27,7 +27,7 @@ def inside(window: Window, labels: Int64[np.ndarray, "n k"]) -> Int64[np.ndarray
         labels: The factors of all examples.
 
     >>> space = FactorSpace(("x",), (10,), ("cyclic",))
-    >>> inside(around(space, 0.2, centre=[0], wrap=True), np.arange(10)[:, None]).tolist()
+    >>> inside(around(space, 0.2, centre=[0]), np.arange(10)[:, None]).tolist()
     [0, 1, 2, 8, 9]
     """
     return np.flatnonzero(((labels - np.array(window.low)) % window.space.sizes < window.grid.sizes).all(1))

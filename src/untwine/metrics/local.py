@@ -41,7 +41,8 @@ def local(
     samples: int = 20,
     points: int = 10_000,
     freeze_below: int | None = None,
-    wrap: bool = False,
+    wrap: bool = True,
+    vary_categorical: bool = False,
     **arguments: Any,
 ) -> OnModel:
     """A metric of codes and factors made local: its mean over windows around random states (rhodes2021, 5.3).
@@ -58,7 +59,9 @@ def local(
         samples: How many windows.
         points: States in each window.
         freeze_below: Factors of fewer values keep their value in a window; see `data.windows.around`.
-        wrap: Whether windows of cyclic factors go around the end.
+        wrap: Whether windows of cyclic factors continue at the other end; False takes cyclic factors as ordered, in
+            windows and in the metric.
+        vary_categorical: Whether categorical factors take all of their values in every window, instead of one.
         **arguments: Arguments of the metric.
 
     >>> import untwine.datasets
@@ -67,7 +70,8 @@ def local(
     >>> score.values.shape, score.details["by_window"].shape
     ((1,), (20,))
     """
-    return _on_model(bind(metric, points, Windows(radius, samples, freeze_below, wrap), **arguments))
+    windows = Windows(radius, samples, freeze_below, wrap, vary_categorical)
+    return _on_model(bind(metric, points, windows, **arguments))
 
 
 def _on_model(task: Task) -> OnModel:

@@ -42,8 +42,11 @@ class Task:
 
     def score(self, sample: Sample, seed: int) -> Score:
         """The score of a sample. What is known of it is passed on to metrics that have such options."""
-        of_design = self.design.options(self.points)
-        known = self.metric.known_options(kinds=sample.window.space.kinds, seed=seed, **of_design)
+        space = sample.window.space
+        known: dict[str, Any] = {"kinds": space.kinds, "sizes": space.sizes, "seed": seed}
+        if self.windows is not None:
+            known["wrap"] = self.windows.wrap
+        known = self.metric.known_options(**known, **self.design.options(self.points))
         return self.metric(sample.codes, sample.factors, **known | self.arguments)
 
     def refuse_missing_states(self, encoder: Encoder) -> None:

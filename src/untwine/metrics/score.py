@@ -22,7 +22,17 @@ metrics = Registry("metric")
 P = ParamSpec("P")
 
 # Settings that say on what a score was computed.
-RESERVED = {"samples", "models", "members", "dataset", "sampling_seed", "radius", "windows", "freeze_below", "wrap"}
+RESERVED = {
+    "samples",
+    "models",
+    "members",
+    "dataset",
+    "sampling_seed",
+    "radius",
+    "windows",
+    "freeze_below",
+    "vary_categorical",
+}
 
 # What a metric's function returns for one model: its value, and details that explain it.
 Outcome = tuple[float, dict[str, Any]]
@@ -72,7 +82,8 @@ class Metric(Generic[P]):
     their defaults, `design` says which states to sample, `local` has the defaults that differ for local samples.
     """
 
-    KNOWN = ("kinds", "kl", "seed")  # options that are passed on from a model or its data, unless they are given
+    # Options that are passed on from a model or its data, unless they are given.
+    KNOWN = ("kinds", "sizes", "kl", "seed")
 
     __name__: str
     __wrapped__: Callable[P, Any]

@@ -53,6 +53,7 @@ def evaluate(
     jacobians: int = 1_000,
     seed: int = 0,
     gaussian: bool = False,
+    wrap: bool = True,
     device: str = "auto",
     again: bool = False,
     dataset: Dataset | None = None,
@@ -80,6 +81,8 @@ def evaluate(
         jacobians: Training examples at which dto takes Jacobians.
         seed: Seed of the windows, the states, and whatever is random in a metric.
         gaussian: Map codes to a normal by their prior's distribution function first, as mathieu2019 does for Student-t.
+        wrap: False takes cyclic factors as ordered. By default their last value is next to their first: windows
+            continue at the other end, and knn-score and the regression of sap measure on the circle.
         device: auto, cpu, cuda or mps; an ensemble stays where it is.
         again: Compute also what was scored before.
         dataset: The data of the run, where they were an array in memory; by default they are made from its spec.
@@ -89,7 +92,7 @@ def evaluate(
     refuse_impossible(metrics, radii, windows, points)
     ensemble, members, path = _opened(run, device)
     data = ensemble.make_dataset() if dataset is None else dataset
-    scorer = Scorer(Source(ensemble, data, examples, jacobians, seed, gaussian), windows, points, progress)
+    scorer = Scorer(Source(ensemble, data, examples, jacobians, seed, gaussian), windows, points, progress, wrap)
     wanted = [
         request.at(radius) if request.local else request
         for request in requests(metrics or scorer.defaults(radii))

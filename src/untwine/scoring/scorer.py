@@ -41,13 +41,15 @@ class Scorer:
         windows: How many windows a local metric is averaged over.
         points: States in a sample; None takes the number of the metric's design, and 10,000 in each window.
         progress: Whether to show progress bars; None shows them on a terminal.
+        wrap: False takes cyclic factors as ordered, in windows and in metrics.
     """
 
-    def __init__(self, source: Source, windows: int, points: int | None, progress: bool | None):
+    def __init__(self, source: Source, windows: int, points: int | None, progress: bool | None, wrap: bool = True):
         self.source = source
         self.windows = windows
         self.points = points
         self.progress = progress
+        self.wrap = wrap
         self.encoder = Encoder(source.encode, source.dataset)  # one for all: radii and designs may share states
 
     def defaults(self, rho: Sequence[float]) -> tuple[str, ...]:
@@ -59,7 +61,7 @@ class Scorer:
             return GLOBAL
         try:
             if not rho:  # whoever names a radius is told if there are no such windows
-                Windows(default_radius(self.source.dataset), 1).choose(self.encoder, self.source.seed)
+                Windows(default_radius(self.source.dataset), 1, wrap=self.wrap).choose(self.encoder, self.source.seed)
         except UntwineError:
             return GLOBAL
         return SCORED
@@ -67,7 +69,7 @@ class Scorer:
     def conditions(self, request: Request) -> dict[str, Any]:
         """Everything that a request's result depends on, besides the model, as JSON."""
         metric, dataset = request.metric, self.source.dataset
-        options = metric.options | (metric.local if request.local else {}) | request.arguments
+        options = metric.options | (metric.local if request.local else {}) | self._arguments(request)
         conditions: dict[str, Any] = {"options": options, "dataset": dict(dataset.spec), "seed": self.source.seed}
         if content := dataset.content:  # a folder may have changed since
             conditions["content"] = content
@@ -76,7 +78,7 @@ class Scorer:
         else:
             conditions["examples"] = self.source.counts["jacobians" if "jacobians" in metric.takes else "examples"]
         if request.local:
-            conditions |= {"radius": request.radius, "windows": self.windows}
+            conditions |= {"radius": request.radius, "windows": self.windows, "wrap": self._wraps(request)}
         if metric.together:
             conditions["models"] = [member.id for member in self.source.ensemble.members]
         return json.loads(json.dumps(conditions | self._mapping(request), default=str))
@@ -107,10 +109,18 @@ class Scorer:
         points = self.points
         if request.local:
             radius = default_radius(self.source.dataset) if request.radius is None else request.radius
-            windows = Windows(radius, self.windows)
+            windows = Windows(radius, self.windows, wrap=self._wraps(request))
             points = points or LOCAL_POINTS
-        task = bind(request.metric, points, windows, **request.arguments)
+        task = bind(request.metric, points, windows, **self._arguments(request))
         return dataclasses.replace(task, label=request.label)
+
+    def _arguments(self, request: Request) -> dict[str, Any]:
+        """The arguments of a request's metric."""
+        return request.metric.known_options(wrap=self.wrap) | request.arguments
+
+    def _wraps(self, request: Request) -> bool:
+        """Whether cyclic factors go round in a request, whose own argument goes before the scorer's."""
+        return request.arguments.get("wrap", self.wrap)
 
     def _mapping(self, request: Request) -> dict[str, bool]:
         """The setting that tells mapped codes from others, where the metric looks at codes."""
