@@ -79,7 +79,9 @@ def locatello64(kernel: Literal[2, 4] = 2) -> Network:
         image_size(info.shape, "locatello64", "64x64 images", lambda n: n == 64)
         sizes = (4, 4, kernel, kernel)
         encoder, decoder = strided(info, outputs, (32, 32, 64, 64), (256,), (64, 64, 32, 32), kernels=sizes)
-        encoder[-1].heads = outputs // info.latents  # means and log-variances are layers of their own
+        head = encoder[-1]
+        assert isinstance(head, Linear)
+        head.heads = outputs // info.latents  # means and log-variances are layers of their own
         return encoder, decoder
 
     return Network({}, make, scheme="glorot_uniform")
@@ -129,7 +131,8 @@ def mathieu_dsprites() -> Builder:
     def make(info: Info, outputs: int) -> tuple[nn.Module, nn.Module]:
         image_size(info.shape, "mathieu_dsprites", "64x64 images", lambda n: n == 64)
         encoder, decoder = strided(info, outputs, (32, 32, 64, 64), (128,), (64, 64, 64, 32))
-        return nn.Sequential(*encoder[:-2], encoder[-1]), decoder
+        *before, _relu, head = encoder
+        return nn.Sequential(*before, head), decoder
 
     return make
 
