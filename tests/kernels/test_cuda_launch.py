@@ -33,7 +33,7 @@ NETWORKS: dict[str, tuple[uw.Network, int]] = {
     "michlo64": (uw.networks.michlo64(), 64),
     "mathieu_dsprites": (uw.networks.mathieu_dsprites(), 64),
     "locatello64": (uw.networks.locatello64(), 64),
-    "locatello64, 4x4": (uw.networks.locatello64(kernel=4), 64),
+    "locatello64, 4x4": (uw.networks.locatello64(kernels="4x4"), 64),
     **{f"conv, {size} px": (uw.networks.conv(), size) for size in (28, 32, 50, 64, 96, 100, 128)},
     "conv, other widths": (uw.networks.conv(channels=(32, 64, 32)), 128),
 }

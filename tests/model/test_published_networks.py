@@ -53,7 +53,7 @@ def same_convolution(x: Tensor, weight: Tensor, stride: int = 2) -> Tensor:
 
 @pytest.mark.parametrize("kernel", [2, 4])
 def test_locatello64_has_tensorflows_padding(kernel):
-    vae = make(networks.locatello64(kernel)).double()
+    vae = make(networks.locatello64(f"{kernel}x{kernel}")).double()
     sides, colours = [64, 32, 16, 8], [1, 32, 32, 64]
     for layer, side, colour in zip(layers(vae.encoder, nn.Conv2d), sides, colours, strict=True):
         x = normals(2, colour, side, side)
@@ -68,7 +68,7 @@ def test_locatello64_has_tensorflows_padding(kernel):
 
 @pytest.mark.parametrize(("kernel", "channels"), [(2, 1), (4, 3)])
 def test_locatello64_layer_by_layer(kernel, channels):
-    vae = make(networks.locatello64(kernel), (channels, 64, 64))
+    vae = make(networks.locatello64(f"{kernel}x{kernel}"), (channels, 64, 64))
     sizes = [layer.kernel_size for layer in layers(vae, nn.Conv2d, nn.ConvTranspose2d)]
     assert sizes == [(4, 4), (4, 4), (kernel, kernel), (kernel, kernel), *[(4, 4)] * 4]
     field = kernel**2
@@ -76,9 +76,9 @@ def test_locatello64_layer_by_layer(kernel, channels):
     assert count(vae.encoder) == convolutions + 1025 * 256 + 257 * 20
     back = 16 * 64 * 64 + 64 + 16 * 64 * 32 + 32 + 16 * 32 * 32 + 32 + 16 * 32 * channels + channels
     assert count(vae.decoder) == 11 * 256 + 257 * 1024 + back
-    assert networks.locatello64().spec == {"name": "locatello64", "kernel": 2}
-    with pytest.raises(UntwineError, match="kernel of network 'locatello64' must be 2 or 4, not 3"):
-        networks.locatello64(3)  # type: ignore[arg-type]
+    assert networks.locatello64().spec == {"name": "locatello64", "kernels": "2x2"}
+    with pytest.raises(UntwineError, match="kernels of network 'locatello64' must be '2x2' or '4x4', not '3x3'"):
+        networks.locatello64("3x3")  # type: ignore[arg-type]
 
 
 def tensorflow_kernels(vae: VAE) -> list[tuple[tuple[int, ...], Tensor]]:

@@ -64,20 +64,21 @@ def rhodes16(padding: Padding = "valid", log_variance: float = -3.0) -> Network:
 
 
 @network
-def locatello64(kernel: Literal[2, 4] = 2) -> Network:
+def locatello64(kernels: Literal["2x2", "4x4"] = "2x2") -> Network:
     """Locatello et al. 2019: 64x64 images, 4x4 and 2x2 kernels, stride 2, ReLU; weights start Glorot-uniform.
 
     The network of disentanglement_lib, with which rhodes2021 trained the baselines of its Figure 5: TensorFlow's
     initial weights, all biases at 0 and so no offset of the log-variances.
 
     Args:
-        kernel: The size of the encoder's third and fourth kernel: 2, as in the code of both papers, or 4, as in their
-            tables (rhodes2021 says in its appendix B that it made them 4, but the code that it published has 2).
+        kernels: The encoder's third and fourth kernels: 2x2, as in the code of both papers, or 4x4, as in their tables
+            (rhodes2021 says in its appendix B that it made them 4x4, but the code that it published has 2x2).
     """
 
     def make(info: Info, outputs: int) -> tuple[nn.Module, nn.Module]:
         image_size(info.shape, "locatello64", "64x64 images", lambda n: n == 64)
-        sizes = (4, 4, kernel, kernel)
+        deep = {"2x2": 2, "4x4": 4}[kernels]
+        sizes = (4, 4, deep, deep)
         encoder, decoder = strided(info, outputs, (32, 32, 64, 64), (256,), (64, 64, 32, 32), kernels=sizes)
         head = encoder[-1]
         assert isinstance(head, Linear)
