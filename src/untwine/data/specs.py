@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
+import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,7 @@ import numpy as np
 
 from untwine.arguments import bind, hints
 from untwine.data.contract import Dataset
+from untwine.data.files.factor_table import FactorTable
 from untwine.data.files.public import Public
 from untwine.errors import UntwineError
 from untwine.registry import Registry
@@ -95,7 +97,7 @@ def build(spec: Mapping[str, Any]) -> Dataset:
         raise UntwineError(f"a dataset's spec needs a name, as in {{'name': 'three_dots'}}; got {spec!r}")
     arguments = {key: value for key, value in spec.items() if key != "name"}
     for key, value in arguments.items():
-        if _is_hash(value):
+        if is_hash(value):
             raise UntwineError(
                 f"dataset {spec['name']!r} was made from an array in memory ({str(value['array'])[:19]}..., "
                 f"{value.get('dtype')} {value.get('shape')}), which its spec does not hold: "
@@ -165,7 +167,7 @@ def full_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
     """
     function = datasets[spec["name"]]
     arguments = {key: value for key, value in spec.items() if key != "name"}
-    hashed = dict.fromkeys((key for key, value in arguments.items() if _is_hash(value)), Any)
+    hashed = dict.fromkeys((key for key, value in arguments.items() if is_hash(value)), Any)
     what = f"dataset {function.__name__!r}"
     bound = bind(what, function, kwargs=arguments, annotations=hints(function) | hashed)
     settled = _settled(function, bound)
@@ -180,9 +182,13 @@ def _spec(function: Callable[..., Dataset], arguments: Mapping[str, Any]) -> dic
     return {"name": function.__name__, **{key: value for key, value in values.items() if key not in added}}
 
 
-def _is_hash(value: Any) -> bool:
-    """Whether an argument of a spec is the hash of an array rather than its value."""
-    return isinstance(value, Mapping) and "array" in value
+def is_hash(value: Any) -> bool:
+    """Whether an argument of a spec is the hash of an array or a table rather than its value.
+
+    >>> is_hash({"array": "sha256:12", "dtype": "uint8", "shape": [2]}), is_hash({"array": [1, 2]})
+    (True, False)
+    """
+    return isinstance(value, Mapping) and str(value.get("array", "")).startswith("sha256:")
 
 
 def absolute(value: Any) -> Any:
@@ -194,10 +200,13 @@ def _to_json(value: Any) -> Any:
     """An argument as JSON."""
     if isinstance(value, Dataset):
         return dict(value.spec)
-    if _is_hash(value) or (isinstance(value, Mapping) and "name" in value):  # a hash, or the spec of a dataset
+    if is_hash(value) or (isinstance(value, Mapping) and "name" in value):  # a hash, or the spec of a dataset
         return dict(value)
     if isinstance(value, np.ndarray):
         return {"array": fingerprint(value), "dtype": value.dtype.name, "shape": list(value.shape)}
+    if isinstance(value, FactorTable):
+        content = np.frombuffer(json.dumps(value.to_json()).encode(), np.uint8)
+        return {"array": fingerprint(content), "dtype": "table", "shape": [len(value), len(value.names)]}
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, (list, tuple)):

@@ -14,7 +14,7 @@ from untwine.metrics.groups import form_groups, grouped, held, paired, refuse_fe
 from untwine.metrics.score import Outcome, metric
 
 
-@metric(design=Groups())
+@metric(design=Groups(plain=True))
 def factor_vae_score(
     codes: Float64[np.ndarray, "*samples d"],
     factors: Int64[np.ndarray, "*samples k"],
@@ -81,7 +81,7 @@ def factor_vae_score(
     return float(right[test_rows].mean()), {"train_accuracy": float(right[train].mean()), "votes": votes, **details}
 
 
-@metric(design=Pairs())
+@metric(design=Pairs(plain=True))
 def beta_vae_score(
     codes: Float64[np.ndarray, "*samples d"],
     factors: Int64[np.ndarray, "*samples k"],
