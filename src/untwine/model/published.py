@@ -71,8 +71,8 @@ def locatello64(kernels: Literal["2x2", "4x4"] = "2x2") -> Network:
     initial weights, all biases at 0 and so no offset of the log-variances.
 
     Args:
-        kernels: The encoder's third and fourth kernels: 2x2, as in the code of both papers, or 4x4, as in their tables
-            (rhodes2021 says in its appendix B that it made them 4x4, but the code that it published has 2x2).
+        kernels: The encoder's third and fourth kernels: 2x2, as in disentanglement_lib and in the copy of it that
+            rhodes2021 published; or 4x4, as in rhodes2021's Table 1 (its appendix B says that its baselines had them).
     """
 
     def make(info: Info, outputs: int) -> tuple[nn.Module, nn.Module]:
