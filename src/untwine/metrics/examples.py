@@ -15,7 +15,7 @@ from untwine.metrics.arrays import varying
 from untwine.metrics.designs import among
 from untwine.metrics.score import metrics
 
-LEAST = 20  # examples that a window must hold
+LEAST = 20  # examples that a window must hold, and states that a sample must have to be split
 TRIES = 1000  # examples around which windows are tried
 
 

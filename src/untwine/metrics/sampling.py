@@ -21,7 +21,7 @@ from untwine.data.windows import Window, whole
 from untwine.errors import UntwineError, refuse_unknown
 from untwine.metrics.designs import Design, Groups
 from untwine.metrics.encoder import Encoder
-from untwine.metrics.examples import refuse_interventions
+from untwine.metrics.examples import LEAST, refuse_interventions
 from untwine.metrics.score import Metric, Score, metrics
 from untwine.metrics.windows import Sample, Windows, count_samples, draw_samples
 from untwine.progress import counter
@@ -44,7 +44,23 @@ class Task:
         """The score of a sample. What is known of it is passed on to metrics that have such options."""
         of_design = self.design.options(self.points)
         known = self.metric.known_options(kinds=sample.window.space.kinds, seed=seed, **of_design)
-        return self.metric(sample.codes, sample.factors, **known | self.arguments)
+        self._refuse_few(len(sample))
+        return self.metric(sample.codes, sample.factors, **known | self.arguments | self._fewer_bins(sample))
+
+    def _refuse_few(self, samples: int) -> None:
+        """Raise an error for a sample that is too small for a metric that trains on a part of it."""
+        if "test" in self.metric.options and samples < LEAST:
+            larger = "" if self.windows is None else ": take a larger radius (rho)"
+            raise UntwineError(
+                f"{self.metric.__name__} trains on a part of a sample and tests on the rest, but this one has only "
+                f"{samples} points; it takes {LEAST} or more{larger}"
+            )
+
+    def _fewer_bins(self, sample: Sample) -> dict[str, Any]:
+        """A bin for each state, where a sample of all states has fewer than the metric has bins: small, but exact."""
+        bins = (self.metric.options | self.arguments).get("bins")
+        fewer = isinstance(bins, int) and len(sample) < bins and len(sample) == sample.window.grid.states
+        return {"bins": len(sample)} if fewer else {}
 
     def refuse_missing_states(self, encoder: Encoder) -> None:
         """Raise an error if the metric intervenes on factors and the dataset has no image of every state."""
