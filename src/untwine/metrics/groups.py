@@ -118,8 +118,8 @@ def _blocks(
         usable = np.arange(len(column))
     if not len(usable):
         raise UntwineError(
-            f"{metric}: no value of factor {factor} (of those that vary) has 2 rows, the most is 1: use more samples, or "
-            "a grouped sample from metrics.designs"
+            f"{metric}: no value of factor {factor} (of those that vary) has 2 rows, the most is 1: use more "
+            "samples, or a grouped sample from metrics.designs"
         )
     return order, start, count, usable
 

@@ -223,7 +223,7 @@ def average(scores: Sequence[Score], windows: Sequence[Window], chosen: Windows)
     details["low"] = [list(window.low) for window in windows]
     details["sizes"] = [list(window.grid.sizes) for window in windows]
     counts = [score.settings["samples"] for score in scores]
-    samples = counts[0] if len(set(counts)) == 1 else counts  # windows hold different numbers of states or examples
+    samples = counts[0] if len(set(counts)) == 1 else counts  # windows hold different numbers of examples
     settings = {"samples": samples, "radius": chosen.radius, "windows": len(scores), **chosen.rules}
     return Score(f"local_{first.metric}", values.mean(-1), details, first.settings | settings, first.parts)
 
