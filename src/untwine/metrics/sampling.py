@@ -1,7 +1,8 @@
 """The sampling engine of all metrics of codes and factors: draw, encode, score, average over windows.
 
-`metrics.sampled`, `metrics.local` and `untwine.scoring` all call `score_tasks`. Where the dataset does not have one
-image of every state, training examples are sampled instead of states.
+`metrics.sampled`, `metrics.local` and `untwine.scoring` all call `score_tasks`. States are drawn without replacement:
+no picture is on both sides where a metric trains on a part of its sample. Where the dataset does not have one image of
+every state, training examples are sampled instead of states, likewise.
 """
 
 from __future__ import annotations
