@@ -223,14 +223,30 @@ def average(scores: Sequence[Score], windows: Sequence[Window], chosen: Windows)
     details["dead_codes"] = [score.details["dead_codes"] for score in scores]
     details["low"] = [list(window.low) for window in windows]
     details["sizes"] = [list(window.grid.sizes) for window in windows]
+    if windows[0].space.values is not None:
+        details["ranges"] = [named_range(window) for window in windows]
     counts = [score.settings["samples"] for score in scores]
     samples = counts[0] if len(set(counts)) == 1 else counts  # windows hold different numbers of examples
     settings = {"samples": samples, "radius": chosen.radius, "windows": len(scores), **chosen.rules}
     return Score(f"local_{first.metric}", values.mean(-1), details, first.settings | settings, first.parts)
 
 
+def named_range(window: Window) -> dict[str, list[Any]]:
+    """The first and the last value of each factor in a window, as the data calls them."""
+    space, last = window.space, np.array(window.grid.sizes) - 1
+    ends = window.place(np.stack([0 * last, last]))
+    return {name: space.named(column, ends[:, column]) for column, name in enumerate(space.names)}
+
+
 def with_data(score: Score, dataset: Dataset, seed: int) -> Score:
-    """The score with the data and the seed of its sample among the settings."""
+    """The score with the data and the seed of its sample among the settings.
+
+    Where the values of factors have names, the details have them, too: other details number factors and values.
+    """
     content = dataset.content
     data = dict(dataset.spec) | ({"content": content} if content else {})
-    return dataclasses.replace(score, settings=score.settings | {"dataset": data, "sampling_seed": seed})
+    details, space = score.details, dataset.factors
+    if "constant_factors" in details and space is not None and space.values is not None:
+        details = details | {"factor_values": dict(zip(space.names, map(list, space.values), strict=True))}
+    settings = score.settings | {"dataset": data, "sampling_seed": seed}
+    return dataclasses.replace(score, details=details, settings=settings)

@@ -162,7 +162,7 @@ def test_rows_in_the_order_of_pictures_need_an_order_that_is_not_ambiguous():
 
 
 def test_other_files_are_refused(tmp_path):
-    with pytest.raises(UntwineError, match=r"factors\.xlsx must be a \.csv, \.tsv or \.npy file"):
+    with pytest.raises(UntwineError, match=r"factors\.xlsx must be a \.csv, \.tsv, \.npy or \.npz file"):
         read(tmp_path, "x\n1\n", "factors.xlsx")
     with pytest.raises(UntwineError, match=r"cannot be read as a \.npy file"):
         read(tmp_path, "x\n1\n", "factors.npy")
