@@ -168,7 +168,7 @@ TINY = FactorSpace(("x", "y"), (4, 4), ("ordered", "ordered"))
 @pytest.mark.parametrize("name", PREDICTS)
 def test_a_sample_that_is_too_small_to_be_split_is_refused(name):
     data = pictures(TINY.factors(np.arange(16)) * 1.0, space=TINY)
-    with pytest.raises(UntwineError, match=rf"^{name} trains on a part .* only 16 points; it takes 20 or more$"):
+    with pytest.raises(UntwineError, match=rf"^{name} trains on a part of .* only 16 points; it takes 20 or more$"):
         sampled(name)(identity, data)
     with pytest.raises(UntwineError, match=r"only \d points; it takes 20 or more: take a larger radius \(rho\)$"):
         local(name, radius=0.25)(identity, data)

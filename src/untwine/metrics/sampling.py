@@ -53,7 +53,7 @@ class Task:
         if "test" in self.metric.options and samples < LEAST:
             larger = "" if self.windows is None else ": take a larger radius (rho)"
             raise UntwineError(
-                f"{self.metric.__name__} trains on a part of a sample and tests on the rest, but this one has only "
+                f"{self.metric.__name__} trains on a part of its sample and tests on the rest, but the sample has only "
                 f"{samples} points; it takes {LEAST} or more{larger}"
             )
 
