@@ -108,6 +108,18 @@ class FactorSpace:
             raise UntwineError(f"there is no factor {factor}; there are {len(self)}: {', '.join(self.names)}")
         return operator.index(factor)
 
+    def only(self, columns: Sequence[int]) -> FactorSpace:
+        """The space of some of the factors.
+
+        >>> FactorSpace(("x", "y", "z"), (4, 5, 6), ("ordered",) * 3).only([2, 0]).sizes
+        (6, 4)
+        """
+        names = tuple(self.names[column] for column in columns)
+        sizes = tuple(self.sizes[column] for column in columns)
+        kinds = tuple(self.kinds[column] for column in columns)
+        values = None if self.values is None else tuple(self.values[column] for column in columns)
+        return FactorSpace(names, sizes, kinds, values)
+
     def named(self, factor: int | str, numbers: ArrayLike) -> list[Value]:
         """The values of a factor with these numbers, as the data calls them; the numbers where it has no names.
 

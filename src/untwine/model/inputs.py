@@ -104,8 +104,8 @@ def _range(x: Tensor) -> tuple[float, float]:
     """The smallest and the largest number; both are NaN if there is a NaN."""
     if x.is_complex():
         raise UntwineError(f"examples are {_name(x)}; they must be real numbers")
-    # Integers of 16 and more bits without a sign have no minimum in torch.
-    low, high = (x if x.dtype.is_signed else x.double()).aminmax()
+    # Not every version of torch has minima of short floats, or of integers without a sign.
+    low, high = (x if x.dtype.is_signed and x.element_size() >= 4 else x.double()).aminmax()
     return low.item(), high.item()
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from untwine.data.files.factor_table import BINS, MANY, FactorTable
+from untwine.data.files.columns import BINS, MANY
+from untwine.data.files.factor_table import FactorTable
 from untwine.data.files.formats.sheets import factor_table
 from untwine.errors import UntwineError
 

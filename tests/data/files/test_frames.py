@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from untwine.data.files.factor_table import MANY
+from untwine.data.files.columns import MANY
 from untwine.data.files.formats.frames import from_columns
 from untwine.data.files.formats.sheets import factor_table
 from untwine.datasets import images

@@ -32,9 +32,11 @@ def _settle(arguments: dict[str, Any]) -> dict[str, Any]:
     refuse_empty("images", source=arguments["source"], factors=arguments["factors"])
     settled = arguments | {key: absolute(arguments[key]) for key in ("source", "factors")}
     factors = settled["factors"]
-    # Files are read later; the bytes of an array are its content, unless it holds objects.
-    as_it_is = factors is None or isinstance(factors, str) or is_hash(factors)
-    if not as_it_is and (not isinstance(factors, np.ndarray) or factors.dtype == object):
+    # Files are read later; a hash, as `full_spec` has it, is not read at all.
+    if factors is None or isinstance(factors, str) or is_hash(factors):
+        return settled
+    # The bytes of an array identify it, unless they are the addresses of objects.
+    if not isinstance(factors, np.ndarray) or factors.dtype == object:
         settled["factors"] = factor_table(factors, arguments["kinds"])
     return settled
 

@@ -154,8 +154,7 @@ class Fixed(AllStates):
         self._free = [column for column, name in enumerate(space.names) if name not in values]
         if not self._free:
             raise UntwineError(f"all factors of {_named(inner)} are held, so there is nothing left to vary")
-        fields = (space.names, space.sizes, space.kinds, space.values)
-        remaining = FactorSpace(*(field and tuple(field[column] for column in self._free) for field in fields))
+        remaining = space.only(self._free)
         if remaining.states > np.iinfo(np.int64).max:
             raise UntwineError(
                 f"{remaining.states} states of {_named(inner)} are left, too many to number; hold more factors"

@@ -11,28 +11,13 @@ from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64, Int64, Shaped
+from jaxtyping import Int64
 
 from untwine.data.factors import KINDS, FactorSpace, Value
+from untwine.data.files.columns import BINS, MANY, Categories, are_numbers, distinct, in_bins, named
 from untwine.errors import UntwineError, refuse_unknown, unknown
 
-MANY = 64  # a column of decimals with more values than this is cut into bins
-BINS = 20
 FILE_COLUMNS = ("file", "filename", "image", "path")  # names of the column that says which picture a row describes
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-
-
-@dataclass(frozen=True)
-class Categories:
-    """The values of a column that says itself which values it may have, as categories of pandas do.
-
-    Args:
-        values: The values, in their order.
-        ordered: Whether neighbours in this order are similar.
-    """
-
-    values: tuple[Value, ...]
-    ordered: bool = False
 
 
 @dataclass(frozen=True)
@@ -144,7 +129,7 @@ class FactorTable:
 
     def _numbered(self, name: str, column: np.ndarray, kind: str) -> tuple[Int64[np.ndarray, " n"], list[Value]]:
         """The number of each row's value in a column, and the values."""
-        values, index = _distinct(column)
+        values, index = distinct(column)
         warning = None
         decimals = kind != "categorical" and column.dtype.kind == "f" and (values != np.floor(values)).any()
         if decimals and len(values) > MANY:
@@ -152,9 +137,9 @@ class FactorTable:
                 f"column {name!r} has {len(values)} different decimals from {values[0]:g} to {values[-1]:g}; "
                 f"it is cut into {BINS} bins of equal width, of which empty ones are left out"
             )
-            index, named = _bins(column.astype(np.float64))
+            index, names = in_bins(column.astype(np.float64))
         else:
-            named = _named(values, self.categories.get(name))
+            names = named(values, self.categories.get(name))
             if len(values) == len(column) > MANY:
                 warning = (
                     f"column {name!r} differs in all of its {len(column)} rows: if it is a number or a name of each "
@@ -162,7 +147,7 @@ class FactorTable:
                 )
         if warning:
             warnings.warn(f"images: {self.where}: {warning}", stacklevel=5)
-        return index, named
+        return index, names
 
     def kinds(self, overrides: Sequence[str] = ()) -> tuple[str, ...]:
         """The kind of each column: by its content, or by `overrides` such as `["angle=cyclic"]`."""
@@ -181,7 +166,7 @@ class FactorTable:
                 raise unknown(f"kind of factor {name!r}:", kind, KINDS)
             if name in overridden:
                 raise UntwineError(f"images: kinds names the factor {name!r} twice")
-            if name in texts and kind != "categorical" and not _are_numbers(self.columns[self.names.index(name)]):
+            if name in texts and kind != "categorical" and not are_numbers(self.columns[self.names.index(name)]):
                 raise UntwineError(
                     f"images: {self.where}: column {name!r} holds texts, whose order only you know: to make it {kind}, "
                     "write numbers in their place"
@@ -189,44 +174,6 @@ class FactorTable:
             overridden.add(name)
             kinds[name] = kind
         return tuple(kinds.values())
-
-
-def _distinct(column: Shaped[np.ndarray, " n"]) -> tuple[Shaped[np.ndarray, " values"], Int64[np.ndarray, " n"]]:
-    """The distinct values of a column in ascending order, and the position of each row's value among them.
-
-    Texts that are all numbers are ordered as numbers: "2" comes before "10".
-    """
-    values, index = np.unique(column, return_inverse=True)
-    if column.dtype.kind == "U" and _are_numbers(values):
-        order = np.argsort(values.astype(np.float64), kind="stable")
-        values, index = values[order], np.argsort(order)[index]
-    return values, index
-
-
-def _are_numbers(texts: Shaped[np.ndarray, " n"]) -> bool:
-    return all(NUMBER.fullmatch(text) for text in np.unique(texts).tolist())
-
-
-def _named(values: Shaped[np.ndarray, " values"], categories: Categories | None) -> list[Value]:
-    """Values as texts and numbers of Python."""
-    if categories is not None:
-        return [categories.values[position] for position in values.tolist()]
-    if values.dtype.kind == "f" and values.dtype.itemsize < 8:
-        return [float(str(value)) for value in values]  # 0.1, not the 0.10000000149011612 that is nearest in 32 bits
-    return values.tolist()
-
-
-def _bins(column: Float64[np.ndarray, " n"]) -> tuple[Int64[np.ndarray, " n"], list[Any]]:
-    """The bin of each number, and what bins are called. Empty bins are left out.
-
-    Bins have equal width; a number on an edge belongs to the bin above it.
-    """
-    half = column / 2  # so that no range is too large for a float
-    edges = np.linspace(half.min(), half.max(), BINS + 1)
-    held, index = np.unique(np.searchsorted(edges[1:-1], half, side="right"), return_inverse=True)
-    short, exact = ([f"{2 * edge:.{digits}g}" for edge in edges] for digits in (4, 17))
-    ends = short if len(set(short)) == len(short) else exact
-    return index, [f"{ends[i]} to {ends[i + 1]}" for i in held]
 
 
 def shortened(names: Sequence[str]) -> str:

@@ -8,7 +8,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Shaped
 
-from untwine.data.files.factor_table import FILE_COLUMNS, Categories, FactorTable
+from untwine.data.files.columns import Categories
+from untwine.data.files.factor_table import FILE_COLUMNS, FactorTable
 from untwine.errors import UntwineError
 
 MISSING = {"nan", "na", "n/a", "#n/a", "null", "none", "nil", "-", "?"}  # words for a missing value, in lower case

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from untwine.data.files.factor_table import NUMBER, FactorTable
+from untwine.data.files.columns import NUMBER
+from untwine.data.files.factor_table import FactorTable
 from untwine.data.files.formats.frames import MISSING, Columns, file_column, from_columns, in_archive
 from untwine.errors import UntwineError
 
