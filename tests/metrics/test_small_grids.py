@@ -112,6 +112,21 @@ def test_windows_that_hold_all_their_states_have_the_samples_of_the_complete_gri
         assert np.array_equal(first.codes[orders[0]], second.codes[orders[1]])
 
 
+def test_windows_of_few_states_count_with_or_without_a_picture_elsewhere():
+    space = FactorSpace(SPACE.names, SPACE.sizes, ("categorical", "ordered"))  # a window has 15 states of one object
+    codes = codes_of_every_kind()
+    complete, without = (local("mig", samples=60)(identity, pictures(codes, row, space)) for row in (None, 700))
+    windows = [map(tuple, np.hstack([score.details["low"], score.details["sizes"]])) for score in (complete, without)]
+    scores = [
+        dict(zip(keys, score.details["by_window"], strict=True))
+        for keys, score in zip(windows, (complete, without), strict=True)
+    ]
+    shared = scores[0].keys() & scores[1].keys()
+    assert len(shared) > 1 and all(scores[0][window] == pytest.approx(scores[1][window], abs=1e-9) for window in shared)
+    assert not any(low[0] == 9 and low[1] <= 52 < low[1] + 15 for low in without.details["low"])  # 700 is [9, 52]
+    assert float(without) == pytest.approx(float(complete), abs=4 * np.std(complete.details["by_window"]) / 60**0.5)
+
+
 # --- how many there are -----------------------------------------------------------------------------
 
 

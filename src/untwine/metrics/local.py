@@ -52,7 +52,8 @@ def local(
     of them need 20 or more. The paper's settings are the defaults, 5 bins among them.
 
     Where some states have no example, or several, windows are around random examples and hold those whose factors are
-    in them. Windows of fewer than 20 examples, or without a factor that varies, do not count (`metrics.examples`).
+    in them. Windows of fewer than 20 examples do not count, unless they hold one of each of their states; nor do
+    windows without a factor that varies (`metrics.examples`).
 
     Args:
         metric: A name, a metric, or a `functools.partial` of one.
