@@ -89,7 +89,7 @@ def test_cyclic_factors_go_round_unless_told_not_to(tmp_path: Path):
 
 def test_every_metric_of_codes_and_factors_has_the_scores_of_the_functions():
     """One engine samples for all of them: the values are equal, bit for bit."""
-    data = uw.datasets.synthetic_linear(samples=100, levels=6)
+    data = uw.datasets.synthetic_linear(samples=100, levels=12)
     ensemble = uw.fit(tiny(dataset=data, seeds=[0, 1], steps=2))
     names = [name for name in uw.metrics.names() if uw.metrics.get(name).takes == ("codes", "factors")]
     points = 1280  # ten groups of pairs, the fewest that are allowed

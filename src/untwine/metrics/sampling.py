@@ -1,7 +1,8 @@
 """The sampling engine of all metrics of codes and factors: draw, encode, score, average over windows.
 
-`metrics.sampled`, `metrics.local` and `untwine.scoring` all call `score_tasks`. Where the dataset does not have one
-image of every state, training examples are sampled instead of states.
+`metrics.sampled`, `metrics.local` and `untwine.scoring` all call `score_tasks`. States are drawn without replacement:
+no picture is on both sides where a metric trains on a part of its sample. Where the dataset does not have one image of
+every state, training examples are sampled instead of states, likewise.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from untwine.data.windows import Window, whole
 from untwine.errors import UntwineError, refuse_unknown
 from untwine.metrics.designs import Design, Groups
 from untwine.metrics.encoder import Encoder
-from untwine.metrics.examples import refuse_interventions
+from untwine.metrics.examples import LEAST, refuse_interventions
 from untwine.metrics.score import Metric, Score, metrics
 from untwine.metrics.windows import Sample, Windows, count_samples, draw_samples
 from untwine.progress import counter
@@ -47,7 +48,23 @@ class Task:
         if self.windows is not None:
             known["wrap"] = self.windows.wrap
         known = self.metric.known_options(**known, **self.design.options(self.points))
-        return self.metric(sample.codes, sample.factors, **known | self.arguments)
+        self._refuse_few(len(sample))
+        return self.metric(sample.codes, sample.factors, **known | self.arguments | self._fewer_bins(sample))
+
+    def _refuse_few(self, samples: int) -> None:
+        """Raise an error for a sample that is too small for a metric that trains on a part of it."""
+        if "test" in self.metric.options and samples < LEAST:
+            larger = "" if self.windows is None else ": take a larger radius (rho)"
+            raise UntwineError(
+                f"{self.metric.__name__} trains on a part of its sample and tests on the rest, but the sample has only "
+                f"{samples} points; it takes {LEAST} or more{larger}"
+            )
+
+    def _fewer_bins(self, sample: Sample) -> dict[str, Any]:
+        """A bin for each state, where a sample of all states has fewer than the metric has bins: small, but exact."""
+        bins = (self.metric.options | self.arguments).get("bins")
+        fewer = isinstance(bins, int) and len(sample) < bins and len(sample) == sample.window.grid.states
+        return {"bins": len(sample)} if fewer else {}
 
     def refuse_missing_states(self, encoder: Encoder) -> None:
         """Raise an error if the metric intervenes on factors and the dataset has no image of every state."""
@@ -212,7 +229,7 @@ def average(scores: Sequence[Score], windows: Sequence[Window], chosen: Windows)
     if windows[0].space.values is not None:
         details["ranges"] = [named_range(window) for window in windows]
     counts = [score.settings["samples"] for score in scores]
-    samples = counts[0] if len(set(counts)) == 1 else counts  # windows hold different numbers of states or examples
+    samples = counts[0] if len(set(counts)) == 1 else counts  # windows hold different numbers of examples
     settings = {"samples": samples, "radius": chosen.radius, "windows": len(scores), **chosen.rules}
     return Score(f"local_{first.metric}", values.mean(-1), details, first.settings | settings, first.parts)
 

@@ -75,8 +75,8 @@ def evaluate(
         rho: Radii of the windows of local metrics, as fractions of each factor's range. By default 0.1, or what
             moves the factor with most values by one step.
         windows: How many windows a local metric is averaged over.
-        points: States in a sample; by default those of the metric's sampling design, and 10,000 in each window. Of
-            examples no more than there are.
+        points: States in a sample, or examples, none twice and no more than there are; by default those of the
+            metric's sampling design, and 10,000 in each window.
         examples: Training examples for metrics that need no factors.
         jacobians: Training examples at which dto takes Jacobians.
         seed: Seed of the windows, the states, and whatever is random in a metric.

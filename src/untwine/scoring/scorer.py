@@ -39,7 +39,7 @@ class Scorer:
     Args:
         source: The models and their data.
         windows: How many windows a local metric is averaged over.
-        points: States in a sample; None takes the number of the metric's design, and 10,000 in each window.
+        points: The most states in a sample; None takes the number of the metric's design, and 10,000 in each window.
         progress: Whether to show progress bars; None shows them on a terminal.
         wrap: False takes cyclic factors as ordered, in windows and in metrics.
     """
