@@ -206,3 +206,25 @@ def test_permutations():
     made = streams.permutation(torch.arange(24_000), "test", 0, 4)
     counts = np.unique(made.numpy() @ np.array([64, 16, 4, 1]), return_counts=True)[1]
     assert len(counts) == 24 and stats.chisquare(counts).pvalue > 1e-3
+
+
+def test_words_of_rows_are_chained_permutations_of_what_is_in_them():
+    rows = np.array([[3, -1], [2**40 + 5, 0], [3, -1]])
+    words = streams.np_bits_of(7, "test", rows)
+    for row, word in zip(rows.tolist(), words.tolist(), strict=True):
+        counter = (0, streams.hashed("test"), 0, 0)
+        for value in row:
+            low, high = value % 2**32, value // 2**32 % 2**32
+            counter = reference((counter[0] ^ low, counter[1] ^ high, *counter[2:]), (7, 0))
+        assert word == counter[0]
+    assert (words != streams.np_bits_of(8, "test", rows)).all() and (words != streams.np_bits_of(7, "a", rows)).all()
+
+
+def test_words_of_rows_are_uniform():
+    rows = np.indices((60, 50)).reshape(2, -1).T
+    words = streams.np_bits_of(0, "test", rows)
+    assert stats.kstest(words / 2**32, "uniform").pvalue > 1e-3
+    by_value = words.reshape(60, 50) / 2**32 - 0.5
+    for axis in (0, 1):  # no row or column is high or low as a whole
+        means = by_value.mean(axis) * np.sqrt(12 * by_value.shape[axis])
+        assert stats.kstest(means, "norm").pvalue > 1e-3

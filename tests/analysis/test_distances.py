@@ -86,12 +86,32 @@ def test_every_likelihood_is_in_the_table():
 
 def test_categorical_factors_are_the_same_or_not():
     factors = (np_uniform(0, "test factors", (7, 3)) * 9).astype(np.int64)
-    found = ground_truth(("ordered", "categorical", "cyclic")).matrix(factors, pictures(7))
+    found = ground_truth(("ordered", "categorical", "cyclic"), wrap=False).matrix(factors, pictures(7))
     ordered = factors[:, [0, 2]]
     expected = cdist(ordered, ordered, "cityblock") + (factors[:, None, 1] != factors[None, :, 1])
     assert np.array_equal(found, expected) and not np.array_equal(found, ground_truth().matrix(factors, pictures(7)))
     with pytest.raises(UntwineError, match="2 kinds do not suit 3 factors"):
         ground_truth(("ordered", "categorical")).matrix(factors, pictures(7))
+
+
+def test_cyclic_factors_go_the_shorter_way_round():
+    sizes, kinds = (9, 9, 12), ("cyclic", "ordered", "cyclic")
+    factors = (np_uniform(0, "test factors", (7, 3)) * sizes).astype(np.int64)
+    found = ground_truth(kinds, sizes).matrix(factors, pictures(7))
+    for i, a in enumerate(factors.tolist()):
+        for j, b in enumerate(factors.tolist()):  # turn a until it is b
+            first = min(t for t in range(9) if b[0] in ((a[0] + t) % 9, (a[0] - t) % 9))
+            third = min(t for t in range(12) if b[2] in ((a[2] + t) % 12, (a[2] - t) % 12))
+            assert found[i, j] == first + abs(a[1] - b[1]) + third
+    assert np.array_equal(ground_truth(kinds, sizes).pairs(factors, factors[::-1].copy()), np.diagonal(found[:, ::-1]))
+    turned = (factors + np.array([4, 0, 7])) % sizes
+    assert np.array_equal(ground_truth(kinds, sizes).matrix(turned, pictures(7)), found)
+    cut = ground_truth(kinds, sizes, wrap=False).matrix(factors, pictures(7))
+    assert np.array_equal(cut, cdist(factors, factors, "cityblock")) and (cut > found).any()
+    with pytest.raises(UntwineError, match=r"give the sizes of the factors, as in ground_truth\(space.kinds, space.s"):
+        ground_truth(kinds)
+    with pytest.raises(UntwineError, match="2 sizes do not suit 3 factors"):
+        ground_truth(kinds, sizes[:2]).matrix(factors, pictures(7))
 
 
 def test_ground_truth_is_l1_without_wrapping():

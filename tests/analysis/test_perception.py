@@ -242,8 +242,11 @@ def test_factors_that_are_adversarial_but_for_a_little(draw: Any, sizes: tuple[i
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         cured = factor_importance(data, "overlap(squared-error, radius=15)", pairs=1_000)
-        cyclic = factor_importance(Drawn(draw, sizes, ("cyclic", kinds[1])), pairs=1_000)
+        cyclic = factor_importance(Drawn(draw, sizes, ("cyclic", kinds[1])), pairs=1_000, wrap=False)
     assert not cured.unordered and not cyclic.unordered
+    with pytest.warns(UserWarning, match=r"the values of a \(-?0\.0\d\d\).*unless pictures repeat within a turn of a"):
+        wrapped = factor_importance(Drawn(draw, sizes, ("cyclic", kinds[1])), pairs=4_000)
+    assert wrapped.unordered == ("a",)
 
 
 def test_overlap_is_the_cure():
@@ -261,7 +264,7 @@ def test_overlap_is_the_cure():
 
 def test_categorical_two_values_and_one():
     kinds = ("categorical", "ordered", "ordered", "cyclic")
-    data = Drawn(lambda f: np.eye(4, dtype=np.float32)[f[:, 0]] + f[:, 1:2], (4, 2, 1, 3), kinds)
+    data = Drawn(lambda f: np.eye(4, dtype=np.float32)[f[:, 0]] + f[:, 1:2], (4, 2, 1, 4), kinds)
     with pytest.warns(UserWarning, match=r"examples do not change along d") as said:
         found = factor_importance(data, pairs=300)
     rows = {row.name: row for row in found.factors}
@@ -273,11 +276,37 @@ def test_categorical_two_values_and_one():
         factor_importance(Drawn(lambda f: np.eye(4, dtype=np.float32)[f[:, 0]], (4,)), pairs=300)
 
 
-def test_cyclic_factors_do_not_wrap():
+@pytest.mark.parametrize("wrap", [True, False])
+def test_cyclic_factors_go_round_unless_told_not_to(wrap: bool):
     angle = Drawn(lambda f: np.stack([np.cos(f[:, 0]), np.sin(f[:, 0])], 1).astype(np.float32), (6,), ("cyclic",))
     pairs = along(angle, 0)
-    expected = stats.spearmanr([abs(a[0] - b[0]) for a, b in pairs], squares_of(angle, pairs).round(6))[0]
-    assert factor_importance(angle, pairs=20_000).factors[0].spearman == pytest.approx(expected, abs=0.02)
+    steps = [abs(a[0] - b[0]) for a, b in pairs]
+    truth = [min(step, 6 - step) for step in steps] if wrap else steps
+    expected = stats.spearmanr(truth, squares_of(angle, pairs).round(6))[0]
+    found = factor_importance(angle, pairs=20_000, wrap=wrap)
+    assert found.factors[0].spearman == pytest.approx(expected, abs=0.02)
+    assert found.factors[0].wrapped is wrap is found.wrap is found.to_json()["wrap"]
+
+
+def test_a_full_turn_is_perceived_in_the_order_of_its_circle():
+    """Points of a circle: distances rise with the way round, up to half of it. As ordered, they fall again."""
+
+    def draw(factors: Array) -> Array:
+        angles = factors[:, 0] / 12 * 2 * np.pi
+        return np.stack([np.cos(angles), np.sin(angles)], 1).astype(np.float32)
+
+    circle = Drawn(draw, (12,), ("cyclic",))
+    assert factor_importance(circle, pairs=5_000).factors[0].spearman == pytest.approx(1, abs=1e-9)
+    ordered = factor_importance(circle, pairs=5_000, wrap=False).factors[0].spearman
+    assert ordered is not None and ordered < 0.8
+
+
+def test_three_values_on_a_circle_have_no_order():
+    three = Drawn(lambda f: np.eye(3, dtype=np.float32)[f[:, 0]] * 2, (3,), ("cyclic",))
+    row = factor_importance(three, pairs=300).factors[0]
+    assert row.spearman is None and row.constant and not row.adversarial and not row.unordered
+    with pytest.warns(UserWarning, match="adversarial"):
+        assert factor_importance(three, pairs=300, wrap=False).factors[0].adversarial
 
 
 # --- only examples have images --------------------------------------------------------------------------

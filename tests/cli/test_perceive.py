@@ -131,6 +131,30 @@ def test_notes_on_factors(capsys: Captured):
     assert set(np.unique(arrays["ground_truth/arm"]).tolist()) == {0.0, 1.0}
 
 
+def test_cyclic_factors_go_round_unless_told_not_to(capsys: Captured):
+    turns = np.indices((12, 3)).reshape(2, -1).T
+    pictures = np.zeros((36, 8, 8), np.uint8)
+    angles = turns[:, 0] / 12 * 2 * np.pi
+    pictures[:, 0], pictures[:, 1] = (127 + 100 * np.stack([np.cos(angles), np.sin(angles)])[..., None]).astype(int)
+    pictures[:, 2] = 40 * turns[:, 1:]
+    np.save("pictures.npy", pictures)
+    np.save("factors.npy", turns)
+    given = ["images", "--dataset.source", "pictures.npy", "--dataset.factors", "factors.npy", *FEW, "--out", "here"]
+    given += ["--dataset.kinds", "factor0=cyclic"]
+    around, correlations = {}, {}
+    for flag in ([], ["--no-wrap"]):
+        assert main(["perceive", *given, *flag]) == 0
+        [words] = [line.split() for line in capsys.readouterr().out.splitlines() if line.split()[:1] == ["factor0"]]
+        assert words[6:] == ["cyclic,", "not", "wrapped"] if flag else ["cyclic"]
+        around[bool(flag)] = np.load("here/perceived.npz")["ground_truth/factor0"][0].tolist()
+        correlations[bool(flag)] = float(words[5])
+    assert around[False] == [0, 1, 2, 3, 4, 5, 6, 5, 4, 3, 2, 1] and around[True] == list(range(12))
+    assert correlations[False] > 0.95 and correlations[True] < 0.8
+    row = Row("turn", "cyclic", 3, 1.0, 0.5, 0.01, (0.0, 1.0), None, None, False, True, True)
+    cli_perceive._print_importance(Importance({}, "squared-error", True, 4, 100, 0, row, (row,), {}))
+    assert "equal differences: no order to see" in capsys.readouterr().out
+
+
 def test_order_that_is_not_seen(capsys: Captured):
     row = Row("x", "ordered", 5, 1.0, 0.5, 0.01, (0.0, 1.0), 0.05, 0.0, False, True)
     cli_perceive._print_importance(Importance({}, "squared-error", True, 4, 100, 0, row, (row,), {}))

@@ -23,6 +23,7 @@ from untwine.model.vae import VAE, create
 # Settings, and the shapes to try them on.
 TABLE: dict[str, list[tuple[dict[str, typing.Any], tuple[int, ...]]]] = {
     "rhodes64": [({}, (1, 64, 64))],
+    "locatello64": [({}, (1, 64, 64)), ({"kernels": "4x4"}, (3, 64, 64))],
     "rhodes16": [({"padding": "same"}, (2, 16, 16))],
     "conv": [({"channels": (4, 4), "hidden": 16}, (1, 17, 17)), ({"activation": "gelu", "hidden": 16}, (3, 20, 20))],
     "mlp": [({"hidden": (16, 8), "activation": "elu"}, (6,)), ({"hidden": ()}, (2, 3, 3)), ({}, (1, 8, 8))],

@@ -190,9 +190,9 @@ RHODES = settings("adam", 1e-4, 64, 300_000, 10)
 MICHLO = settings("adam", 1e-3, 256, 57_600, 9)
 SETTINGS = {
     **dict.fromkeys(("jl1_vae", "jl2_vae"), RHODES),
-    **dict.fromkeys(
-        ("annealed_vae", "factor_vae", "beta_tcvae", "dip_vae_i", "dip_vae_ii"), RHODES | {"sampling": "epochs"}
-    ),
+    **dict.fromkeys(("annealed_vae", "beta_tcvae", "dip_vae_i", "dip_vae_ii"), RHODES | {"sampling": "epochs"}),
+    # disentanglement_lib counts the discriminator's updates, too.
+    "factor_vae": RHODES | {"sampling": "epochs", "steps": 150_000},
     **dict.fromkeys(("ada_gvae", "ada_mlvae"), MICHLO),
     "beta_vae_full": settings("adagrad", 1e-2, 128, 230_400, 5, sampling="epochs"),
     "decomposition_vae": settings("amsgrad", 5e-4, 500, 9_600, 50, sampling="epochs"),

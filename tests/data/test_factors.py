@@ -158,6 +158,45 @@ def test_sampling_is_a_pure_function_of_seed_and_step():
         MIXED.sample(-1, seed=0)
 
 
+def test_distinct_states_are_those_of_a_sample_without_repetition():
+    for n in (1, 40, 100):
+        seen: list[list[int]] = []
+        for state in MIXED.sample(180, seed=4, step=2).tolist():  # one by one
+            if state not in seen and len(seen) < n:
+                seen.append(state)
+        assert MIXED.distinct(n, seed=4, step=2).tolist() == seen
+    large = DOTS.sample(5000, seed=1)
+    assert len(np.unique(large, axis=0)) == 5000 and np.array_equal(DOTS.distinct(5000, seed=1), large)
+
+
+def test_distinct_states_are_a_pure_function_of_seed_and_step():
+    everything = MIXED.distinct(180, seed=1)
+    assert sorted(MIXED.index(everything).tolist()) == list(range(180))
+    for n in (0, 1, 90, 179, 180, 10_000):
+        assert np.array_equal(MIXED.distinct(n, seed=1), everything[:n])
+    assert not np.array_equal(MIXED.distinct(180, seed=2), everything)
+    assert not np.array_equal(MIXED.distinct(180, seed=1, step=1), everything)
+    assert everything.dtype == np.int64 and MIXED.distinct(0, seed=1).shape == (0, 3)
+    with pytest.raises(UntwineError, match="-1 samples"):
+        MIXED.distinct(-1, seed=0)
+
+
+def test_every_order_of_distinct_states_is_as_likely():
+    space = FactorSpace(("x", "y"), (2, 2), ("ordered", "ordered"))
+    orders = [tuple(space.index(space.distinct(4, 0, step)).tolist()) for step in range(480)]
+    _, counts = np.unique(orders, axis=0, return_counts=True)
+    assert len(counts) == 24 and chi_square(counts) < 5
+    # the last states of a larger grid too, which are not drawn
+    twelve = FactorSpace(("x", "y"), (3, 4), ("ordered", "ordered"))
+    last = [twelve.distinct(12, 0, step)[-1] for step in range(360)]
+    assert chi_square(np.bincount(twelve.index(last), minlength=12)) < 5
+
+
+def test_distinct_states_of_a_space_that_64_bits_cannot_number():
+    huge = FactorSpace(tuple(map(str, range(64))), (2,) * 64, ("ordered",) * 64)
+    assert np.array_equal(huge.distinct(300, seed=0), huge.sample(300, seed=0))
+
+
 def test_centroids_are_uniform():
     space = FactorSpace(("x", "y"), (4, 3), ("ordered", "categorical"))
     centres = np.stack([space.centroid(seed=0, step=step) for step in range(1200)])
@@ -196,12 +235,12 @@ def test_window_of_radius_one_is_everything():
 
 
 def test_wrapping_windows_of_cyclic_factors():
-    cut = window(MIXED, 2000, radius=0.25, seed=0, centre=[0, 1, 0])
-    wrapped = window(MIXED, 2000, radius=0.25, seed=0, centre=[0, 1, 0], wrap=True)
+    cut = window(MIXED, 2000, radius=0.25, seed=0, centre=[0, 1, 0], wrap=False)
+    wrapped = window(MIXED, 2000, radius=0.25, seed=0, centre=[0, 1, 0])
     assert set(cut[:, 1].tolist()) == {0, 1, 2, 3, 4}
     assert set(wrapped[:, 1].tolist()) == {10, 11, 0, 1, 2, 3, 4}
     assert set(wrapped[:, 2].tolist()) == {0, 1}  # ordered: still cut
-    whole = window(MIXED, 12_000, radius=0.8, seed=0, centre=[0, 1, 0], wrap=True)
+    whole = window(MIXED, 12_000, radius=0.8, seed=0, centre=[0, 1, 0])
     assert chi_square(np.bincount(whole[:, 1], minlength=12)) < 5
 
 

@@ -32,7 +32,8 @@ NETWORKS: dict[str, tuple[uw.Network, int]] = {
     "rhodes64, same": (uw.networks.rhodes64(padding="same"), 64),
     "michlo64": (uw.networks.michlo64(), 64),
     "mathieu_dsprites": (uw.networks.mathieu_dsprites(), 64),
-    "mathieu_fashion": (uw.networks.mathieu_fashion(), 32),
+    "locatello64": (uw.networks.locatello64(), 64),
+    "locatello64, 4x4": (uw.networks.locatello64(kernels="4x4"), 64),
     **{f"conv, {size} px": (uw.networks.conv(), size) for size in (28, 32, 50, 64, 96, 100, 128)},
     "conv, other widths": (uw.networks.conv(channels=(32, 64, 32)), 128),
 }
@@ -65,7 +66,7 @@ def test_geometries_of_a_published_network() -> None:
     assert up.folds and not down.folds
 
 
-@pytest.mark.parametrize("name", ["rhodes64", "rhodes64, same", "michlo64"])
+@pytest.mark.parametrize("name", ["rhodes64", "rhodes64, same", "michlo64", "locatello64, 4x4"])
 def test_published_networks_are_served(name: str) -> None:
     """All passes forward and backward of the six layers that are not from 64 channels to 64, on images of 2 to 8 px."""
     down, up = (plan.links for plan in plans(name, 1))

@@ -123,7 +123,7 @@ def test_only_while_it_is_asked_for() -> None:
     assert not is_fast() and list(passed.layers) == layers and passed.kept == ((), (), ())
 
 
-@pytest.mark.parametrize("name", ["rhodes64", "conv", "michlo64", "mathieu_dsprites"])
+@pytest.mark.parametrize("name", ["rhodes64", "conv", "michlo64", "mathieu_dsprites", "locatello64"])
 def test_published_networks_are_one_stage_each_way(name: str) -> None:
     encoder, decoder = getattr(uw.networks, name)().build(Info(latents=3, shape=(1, 64, 64), data_size=10), 6)
     with fast():

@@ -27,9 +27,29 @@ def constant(states: np.ndarray) -> np.ndarray:
 def test_states_are_a_pure_function_of_seed_and_step(design):
     again = type(design)(**design.__dict__)
     drawn = design.draw(GRID, 6400, 3, 5)
+    assert design.count(GRID, 6400) == np.prod(drawn.shape[:-1])
     assert (drawn == again.draw(GRID, 6400, 3, 5)).all()
     assert (drawn != design.draw(GRID, 6400, 4, 5)).any() and (drawn != design.draw(GRID, 6400, 3, 6)).any()
     assert drawn.dtype == np.int64 and drawn.min() == 0 and (drawn < GRID.sizes).all()
+
+
+@pytest.mark.parametrize("points", [2, 300, 719, 720, 721, 10_000])
+def test_no_state_is_drawn_twice_and_no_more_than_there_are(points):
+    drawn = Independent().draw(GRID, points, 3, 5)
+    assert len({tuple(state) for state in drawn.tolist()}) == len(drawn) == min(points, 720)
+    assert Independent().count(GRID, points) == len(drawn)
+
+
+@pytest.mark.parametrize("design", [Groups(size=32, plain=True), Pairs(size=32, plain=True)], ids=["Groups", "Pairs"])
+def test_groups_of_a_small_grid_are_formed_by_the_metric(design):
+    small, large = design.suited(GRID, 720), design.suited(GRID, 719)
+    assert (small.draw(GRID, 720, 0) == Independent().draw(GRID, 720, 0)).all()
+    assert large is design and large.draw(GRID, 719, 0).shape[1] == 32
+    assert large.count(GRID, 719) == np.prod(large.draw(GRID, 719, 0).shape[:-1])
+    # as many as would have been drawn
+    assert design.options(720) == {"groups": len(design.draw(GRID, 720, 0))}
+    plain = type(design)(size=32)  # of a metric that takes groups alone
+    assert plain.suited(GRID, 720) is plain
 
 
 @pytest.mark.parametrize("design", DESIGNS, ids=lambda design: type(design).__name__)

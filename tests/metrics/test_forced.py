@@ -149,8 +149,8 @@ def test_windows_in_which_one_factor_varies(name):
     """A radius that moves only the factor of many values: the score is the same for any model."""
     turned = np.array([[0.6, 0.8], [-0.8, 0.6]])
     for data, reason in (
-        (Grid(40, 4), f"{ONE_FACTOR} in every window"),
-        (Grid(40, 40), None),
+        (Grid(200, 4), f"{ONE_FACTOR} in every window"),
+        (Grid(200, 200), None),
     ):
         score = local(name, radius=0.1, samples=3, points=300)(lambda x: np.stack([x, x @ turned]), data)
         assert score.reasons() == (reason, reason) and np.isfinite(score.values).all()

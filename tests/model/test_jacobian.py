@@ -55,6 +55,8 @@ DECODERS = {
     "mish, selu, softmax": lambda: dense(nn.Mish(), nn.SELU(), nn.Softmax(-1)),
     "group norm": lambda: dense(nn.GroupNorm(2, 8), nn.ELU()),
     "group norm on images": lambda: images(nn.GroupNorm(2, 2), nn.SiLU(), nn.Conv2d(2, 1, 3)),
+    "group norm, known layers alone": lambda: dense(nn.GroupNorm(2, 8), nn.Tanh()),
+    "group norm without a scale": lambda: images(nn.GroupNorm(1, 2, affine=False), nn.ReLU(), nn.Conv2d(2, 1, 3)),
     "layer norm": lambda: dense(nn.LayerNorm(8)),
     "residual": lambda: dense(Residual(), nn.GELU(), Residual()),
     "not a sequence": lambda: Whole(),
@@ -136,7 +138,9 @@ def test_gradients_of_a_penalty_on_it(name):
 
 def test_known_layers_share_the_pass_and_others_do_not_pass_for_known():
     assert all(rule(layer) is not None for layer in flatten(make("every known layer")))
-    assert is_known(make("nested")) and is_known(nn.Sequential(Linear(3, 2)))
+    for name in ("nested", "group norm, known layers alone", "group norm without a scale"):
+        assert is_known(make(name)), name
+    assert is_known(nn.Sequential(Linear(3, 2)))
     for name in ("residual", "subclass", "circular padding", "group norm", "flatten from 2"):
         assert not is_known(make(name)), name
 

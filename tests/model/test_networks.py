@@ -145,21 +145,6 @@ def test_michlo64_starts_xavier_normal():
     assert weight.std().item() == pytest.approx((2 / (256 + 1024)) ** 0.5, rel=0.01)
 
 
-@pytest.mark.parametrize(("base", "channels"), [(32, 1), (5, 3)])
-def test_mathieu_fashion(base, channels):
-    encoder, decoder = build(networks.mathieu_fashion(base), (channels, 32, 32))
-    expected = [(base, 16, 16), (2 * base, 8, 8), (4 * base, 4, 4), (20,)]
-    assert shapes(encoder, torch.zeros(1, channels, 32, 32)) == expected
-    flat = 4 * base * 16
-    expected = [(flat,), (2 * base, 8, 8), (base, 16, 16), (channels, 32, 32)]
-    assert shapes(decoder, torch.zeros(1, 10)) == expected
-    assert count(encoder) == square(channels, base, 2 * base, 4 * base) + dense(flat, 20)
-    assert count(decoder) == dense(10, flat) + square(4 * base, 2 * base, base, channels)
-    if base == 32:  # 544 + 32,832 + 131,200 + 40,980; 22,528 + 131,136 + 32,800 + 513
-        assert (count(encoder), count(decoder)) == (205_556, 186_977)
-    assert networks.mathieu_fashion().spec == {"name": "mathieu_fashion", "base": 32}
-
-
 # --- conv -------------------------------------------------------------------------------------------
 
 
@@ -235,6 +220,7 @@ def test_mlp_has_its_own_decoder_if_asked():
         (networks.rhodes16(), (1, 64, 64), "'rhodes16' cannot take 64x64 images; it takes 16x16"),
         (networks.michlo64(), (3, 32, 32), "'michlo64' cannot take 32x32 images; it takes 64x64"),
         (networks.michlo64(), (3,), "'michlo64' takes images"),
+        (networks.locatello64(), (1, 32, 32), "'locatello64' cannot take 32x32 images; it takes 64x64"),
         (networks.mathieu_dsprites(), (1, 28, 28), "'mathieu_dsprites' cannot take 28x28 images; it takes 64x64"),
         (networks.mathieu_fashion(), (1, 28, 28), "'mathieu_fashion' cannot take 28x28 images; it takes 32x32"),
         (networks.conv(), (1, 15, 15), "'conv' cannot take 15x15 images; it takes square images from 16x16 to 256x256"),

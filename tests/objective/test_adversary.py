@@ -53,7 +53,7 @@ def uniforms(*shape: int, seed: int = 0) -> Tensor:
     return torch.rand(*shape, generator=torch.Generator().manual_seed(seed)).double()
 
 
-def passing(module: nn.Module, z: Tensor, second: Tensor, order: Tensor) -> Pass:
+def passing(module: nn.Module, z: Tensor, second: Tensor | None, order: Tensor) -> Pass:
     vae, x = model(), torch.zeros(len(z), 4).double()
     rest = {"noise": {"order": order}, "adversaries": {"discriminator": module}, "second": second}
     return Pass(x, PointQ(z), vae.prior(), z, trace(nn.Identity(), z), vae, data_size=50, **rest)
@@ -91,6 +91,20 @@ def test_value_and_loss_by_definition():
         row = torch.stack([columns[k][i] for k in range(3)])
         entropies.append(-torch.log(F.softmax(module(row), 0)[1]) / 4)
     assert torch.allclose(SMALL.term.adversary_loss(passed), 0.5 * sum(entropies))
+
+
+def test_the_batch_itself_may_be_permuted():
+    """As in disentanglement_lib: the loss is that of the paper with the batch in place of the second one."""
+    same = adversarial_total_correlation(hidden=7, layers=2, lr=1e-3, second=False).term
+    assert not same.needs(INFO).second and SMALL.term.needs(INFO).second
+    module, z, second, order = discriminator(), normals(5, 3), normals(5, 3, seed=1), uniforms(5, 3)
+    expected = SMALL.term.adversary_loss(passing(module, z, z, order))
+    for other in (second, None):  # another penalty may need a second batch
+        assert torch.equal(same.adversary_loss(passing(module, z, other, order)), expected)
+    assert not torch.allclose(SMALL.term.adversary_loss(passing(module, z, second, order)), expected)
+    method = uw.methods.factor_vae(second=False)
+    assert method.method["second"] is False and "second" not in uw.methods.factor_vae().method
+    assert not method.needs(INFO).second
 
 
 def test_every_latent_is_permuted_on_its_own():

@@ -63,9 +63,33 @@ def test_scores_are_those_of_the_functions(run: Path):
     assert local_mig["metric"] == "local_mig" and local_mig["settings"]["bins"] == 4
 
 
+def test_cyclic_factors_go_round_unless_told_not_to(tmp_path: Path):
+    """One switch for windows and metrics; scores with and without are kept side by side."""
+    turns = np.indices((12, 6)).reshape(2, -1).T
+    pictures = np.zeros((72, 8, 8), np.uint8)
+    angles = turns[:, 0] / 12 * 2 * np.pi
+    pictures[:, 0], pictures[:, 1] = (127 + 100 * np.stack([np.cos(angles), np.sin(angles)])[..., None]).astype(int)
+    pictures[:, 2] = 40 * turns[:, 1:]
+    np.save(tmp_path / "pictures.npy", pictures)
+    np.save(tmp_path / "factors.npy", turns)
+    data = uw.datasets.images(tmp_path / "pictures.npy", factors=tmp_path / "factors.npy", kinds=("factor0=cyclic",))
+    ensemble = uw.fit(tiny(dataset=data, seeds=[0], steps=10), tmp_path / "run")
+    wanted = ("local-mig", "knn-score", "sap(regression=true)", "local-sap(regression=true)")
+    settings = {"rho": 0.2, "windows": 8, "points": 200}
+    entries = {wrap: score(tmp_path / "run", wanted, wrap=wrap, **settings) for wrap in (True, False)}
+    for wrapped, cut, name in zip(entries[True], entries[False], wanted, strict=True):
+        assert wrapped["settings"]["wrap"] and not cut["settings"]["wrap"] and value(wrapped) != value(cut), name
+    assert len(storage.read(tmp_path / "run")) == 2 * len(wanted)
+    for wrap in (True, False):
+        local = uw.metrics.local("sap", radius=0.2, samples=8, points=200, wrap=wrap, regression=True)
+        assert value(entries[wrap][3]) == float(local(ensemble.encode, data))
+    own = score(tmp_path / "run", ("local-sap(regression=true, wrap=false)",), **settings)
+    assert value(own[0]) == value(entries[False][3]) and not own[0]["settings"]["wrap"]
+
+
 def test_every_metric_of_codes_and_factors_has_the_scores_of_the_functions():
     """One engine samples for all of them: the values are equal, bit for bit."""
-    data = uw.datasets.synthetic_linear(samples=100, levels=6)
+    data = uw.datasets.synthetic_linear(samples=100, levels=12)
     ensemble = uw.fit(tiny(dataset=data, seeds=[0, 1], steps=2))
     names = [name for name in uw.metrics.names() if uw.metrics.get(name).takes == ("codes", "factors")]
     points = 1280  # ten groups of pairs, the fewest that are allowed

@@ -17,6 +17,7 @@ from jaxtyping import Float64, Int64, Shaped
 
 from untwine.analysis.arrays import diagonal_posteriors, finite_array
 from untwine.analysis.losses import Perceived, of_one_model, perceived
+from untwine.data.circle import shorter_way
 from untwine.errors import UntwineError
 from untwine.namespace import directory
 
@@ -43,36 +44,55 @@ class Distance(Protocol):
 
 
 class _GroundTruth:
-    def __init__(self, kinds: Sequence[str] | None) -> None:
-        self.labels = None if kinds is None else np.array(kinds) == "categorical"
+    def __init__(self, kinds: Sequence[str] | None, sizes: Sequence[int] | None, wrap: bool) -> None:
+        self.kinds = None if kinds is None else np.array(kinds)
+        self.sizes = None if sizes is None else np.array(sizes)
+        if wrap and self.kinds is not None and "cyclic" in self.kinds and self.sizes is None:
+            raise UntwineError(
+                "the way round a cyclic factor depends on how many values it has: give the sizes of the factors, as in "
+                "ground_truth(space.kinds, space.sizes), or take cyclic factors as ordered by wrap=False"
+            )
+        self.wrap = wrap
 
     def matrix(
         self, factors: Int64[np.ndarray, "m k"], images: Shaped[np.ndarray, "m ..."]
     ) -> Float64[np.ndarray, "m m"]:
-        return self._sum(np.abs(factors[:, None] - factors[None]))
+        return self._sum(factors[:, None] - factors[None])
 
     def pairs(self, a: Int64[np.ndarray, "n k"], b: Int64[np.ndarray, "n k"]) -> Float64[np.ndarray, " n"]:
-        return self._sum(np.abs(a - b))
+        return self._sum(a - b)
 
-    def _sum(self, steps: Int64[np.ndarray, "*batch k"]) -> Float64[np.ndarray, "*batch"]:
-        if self.labels is not None:
-            if len(self.labels) != steps.shape[-1]:
-                raise UntwineError(f"{len(self.labels)} kinds do not suit {steps.shape[-1]} factors")
-            steps = np.where(self.labels, steps > 0, steps)
+    def _sum(self, differences: Int64[np.ndarray, "*batch k"]) -> Float64[np.ndarray, "*batch"]:
+        steps = np.abs(differences)
+        for name, entries in (("kinds", self.kinds), ("sizes", self.sizes)):
+            if entries is not None and len(entries) != steps.shape[-1]:
+                raise UntwineError(f"{len(entries)} {name} do not suit {steps.shape[-1]} factors")
+        if self.kinds is not None:
+            steps = np.where(self.kinds == "categorical", steps > 0, steps)
+            if self.wrap and self.sizes is not None:
+                steps = np.where(self.kinds == "cyclic", shorter_way(differences, self.sizes), steps)
         return steps.sum(-1).astype(np.float64)
 
 
-def ground_truth(kinds: Sequence[str] | None = None) -> _GroundTruth:
-    """L1 between the indices of factors, |y_a - y_b|_1 (michlo2023, Eq. 5). Cyclic factors do not wrap.
+def ground_truth(
+    kinds: Sequence[str] | None = None, sizes: Sequence[int] | None = None, wrap: bool = True
+) -> _GroundTruth:
+    """L1 between the indices of factors, |y_a - y_b|_1 (michlo2023, Eq. 5).
 
-    With the `kinds` of the factors, any two values of a categorical factor have distance 1.
+    With the kinds of the factors, any two values of a categorical factor have distance 1, and a cyclic factor is
+    walked the shorter way round. The paper has neither: it takes all factors as ordered, as does `ground_truth()`.
 
-    >>> ground_truth().pairs(np.array([[0, 0]]), np.array([[3, 1]]))
-    array([4.])
-    >>> ground_truth(["categorical", "ordered"]).pairs(np.array([[0, 0]]), np.array([[3, 1]]))
+    Args:
+        kinds: The kind of each factor; None takes all as ordered.
+        sizes: How many values each factor has; needed where a factor is cyclic.
+        wrap: Whether cyclic factors go round; False takes them as ordered.
+
+    >>> ground_truth().pairs(np.array([[0, 0]]), np.array([[3, 9]]))
+    array([12.])
+    >>> ground_truth(("categorical", "cyclic"), (4, 10)).pairs(np.array([[0, 0]]), np.array([[3, 9]]))
     array([2.])
     """
-    return _GroundTruth(kinds)
+    return _GroundTruth(kinds, sizes, wrap)
 
 
 # --- inside a model -------------------------------------------------------------------------------------

@@ -15,8 +15,9 @@ class Row:
 
     `error` is the standard error of the mean; `quantiles` are at 0, 1, ... 100 percent. The correlations, Spearman's
     and Pearson's, are with the ground-truth distance: None where that has no meaning (a categorical factor, random
-    pairs) or does not vary (two values), and 0 where the perceived distance is `constant`, the same for all pairs. A
-    factor is `visible` if it changes any image.
+    pairs) or does not vary (two values, three on a circle), and 0 where the perceived distance is `constant`, the same
+    for all pairs. A factor is `visible` if it changes any image, and `wrapped` if its ground truth goes the shorter way
+    round a circle.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Row:
     pearson: float | None
     constant: bool
     visible: bool
+    wrapped: bool = False
 
     @property
     def adversarial(self) -> bool:
@@ -41,10 +43,11 @@ class Row:
         """Whether distances do not show the order of the values: they are adversarial, or nearly uncorrelated with it.
 
         Distances are nearly uncorrelated, for example, if values are equally far apart in every traversal but the
-        distance differs between traversals, or if images are noisy. A cyclic factor is only unordered if it is
-        adversarial, since its ground truth does not wrap.
+        distance differs between traversals, or if images are noisy. A cyclic factor that is not `wrapped` is only
+        unordered if it is adversarial: its ground truth is not that of its order.
         """
-        if self.adversarial or self.kind != "ordered" or self.spearman is None or not self.visible:
+        has_order = self.kind == "ordered" or self.wrapped
+        if self.adversarial or not has_order or self.spearman is None or not self.visible:
             return self.adversarial
         return abs(self.spearman) < NO_ORDER
 
@@ -55,7 +58,7 @@ class Importance:
 
     The order of factors whose means differ by less than about two standard errors is not certain. `random` is about
     random pairs, for comparison. `left_out` says why a factor has no pairs. `per_element` is the unit: nats for each
-    of an example's `elements`, or summed over them.
+    of an example's `elements`, or summed over them. `wrap` says whether the ground truth of cyclic factors goes round.
     """
 
     dataset: dict[str, Any]
@@ -67,6 +70,7 @@ class Importance:
     random: Row
     factors: tuple[Row, ...]
     left_out: dict[str, str]
+    wrap: bool = True
 
     @property
     def order(self) -> tuple[str, ...]:

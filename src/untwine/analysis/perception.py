@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import warnings
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Float64, Num
 
 from untwine import naming
+from untwine.analysis.distances import ground_truth
 from untwine.analysis.importance import Importance, Row
 from untwine.analysis.losses import CHUNK, OfMeans, perceived
 from untwine.analysis.states import Grid, Pairs, States, Track, check_dataset, no_pairs, states_of, tracked
@@ -30,6 +32,7 @@ def factor_importance(
     per_element: bool = True,
     tolerance: Any = 1e-3,
     progress: Track | None = None,
+    wrap: bool = True,
 ) -> Importance:
     """The mean perceived distance between states that differ in one factor (michlo2023, Eq. 12, Table A1).
 
@@ -38,7 +41,8 @@ def factor_importance(
     `perceived`. Where only the examples have images, pairs are pairs of examples; without factors there are only
     random pairs. A factor is adversarial (section 5) if its values have an order but are all equally far apart: a VAE
     cannot find that order, and a warning says so. Another warning names factors whose distances vary, but hardly with
-    the order (|Spearman| < 0.1).
+    the order (|Spearman| < 0.1). The order of a cyclic factor is that of its circle: its last value is next to its
+    first.
 
     Args:
         dataset: Any dataset.
@@ -48,6 +52,8 @@ def factor_importance(
         per_element: Whether distances are per element of an example, as in Table A1, or summed over elements.
         tolerance: Distances count as constant when their standard deviation is at most this share of their mean.
         progress: A progress bar, such as `untwine.progress.track`.
+        wrap: Whether ground-truth distances of cyclic factors go the shorter way round; False takes these factors as
+            ordered, as the paper does.
 
     >>> import untwine.datasets
     >>> dots = untwine.datasets.three_dots(size=16, positions=16)
@@ -69,12 +75,12 @@ def factor_importance(
 
     states = states_of(dataset)
     sampled, left_out = _sampled(states, pairs, seed)
-    rows = _rows(states, sampled, measure, tolerance, progress)
+    rows = _rows(states, sampled, measure, tolerance, progress, wrap)
     random = rows.pop(None)
     # Factors that matter equally, but for rounding, stay in the order that the dataset gives them.
     ordered = tuple(sorted(rows.values(), key=lambda row: -float(f"{row.mean:.5g}")))
     settings = (dict(dataset.spec), text, per_element, elements, pairs, seed)
-    importance = Importance(*settings, random, ordered, left_out)
+    importance = Importance(*settings, random, ordered, left_out, wrap)
     for message in _concerns(importance, dataset, measure.likelihood):
         warnings.warn(message, stacklevel=2)
     return importance
@@ -100,7 +106,7 @@ def _sampled(states: States, pairs: int, seed: int) -> tuple[dict[int | None, Pa
 
 
 def _rows(
-    states: States, sampled: dict[int | None, Pairs], measure: Any, tolerance: float, progress: Track | None
+    states: States, sampled: dict[int | None, Pairs], measure: Any, tolerance: float, progress: Track | None, wrap: bool
 ) -> dict[int | None, Row]:
     """Measure the distances of all pairs: a row for each factor, and that of random pairs under None."""
     count, space = len(sampled[None][0]), states.dataset.factors
@@ -123,15 +129,17 @@ def _rows(
         about, truth = ("random", None, None), None
         if column is not None and space is not None:
             about = space.names[column], space.kinds[column], space.sizes[column]
-            truth = np.abs(states.factors(first) - states.factors(second))[:, column]
-        rows[column] = _row(about, distances[column], truth, visible[column], tolerance)
+            measured = ground_truth(space.kinds, space.sizes, wrap)  # the states of a pair differ in this factor alone
+            truth = measured.pairs(states.factors(first), states.factors(second))
+        row = _row(about, distances[column], truth, visible[column], tolerance)
+        rows[column] = dataclasses.replace(row, wrapped=wrap and row.kind == "cyclic")
     return rows
 
 
 def _row(
     about: tuple[str, str | None, int | None],
     distances: Float64[np.ndarray, " n"],
-    truth: Int64[np.ndarray, " n"] | None,
+    truth: Float64[np.ndarray, " n"] | None,
     visible: bool,
     tolerance: float,
 ) -> Row:
@@ -148,7 +156,7 @@ def _row(
     return Row(*about, mean, std, std / math.sqrt(len(distances)), quantiles, spearman, pearson, constant, visible)
 
 
-def correlations(truth: Int64[np.ndarray, " n"], distances: Float64[np.ndarray, " n"]) -> tuple[float, float]:
+def correlations(truth: Num[np.ndarray, " n"], distances: Float64[np.ndarray, " n"]) -> tuple[float, float]:
     """Spearman's correlation (ties share their mean rank) and Pearson's. Neither argument may be constant.
 
     >>> correlations(np.array([1, 2, 3]), np.array([1.0, 4.0, 9.0]))[0]
@@ -181,11 +189,14 @@ def _concerns(importance: Importance, dataset: Dataset, likelihood: Likelihood) 
             f"adversarial for {importance.likelihood}: all values of {', '.join(importance.adversarial)} are perceived "
             f"as equally far apart, so a VAE cannot put them in order (michlo2023, section 5); {cure}"
         )
-    hardly = [f"{row.name} ({row.spearman:.3f})" for row in importance.factors if row.unordered and not row.adversarial]
+    hardly = [row for row in importance.factors if row.unordered and not row.adversarial]
     if hardly:
+        names = ", ".join(f"{row.name} ({row.spearman:.3f})" for row in hardly)
+        turns = ", ".join(row.name for row in hardly if row.wrapped)
+        repeats = f", unless pictures repeat within a turn of {turns}, as those of a square do" if turns else ""
         messages.append(
             f"the distances that {importance.likelihood} perceives say nothing about the order of the values of "
-            f"{', '.join(hardly)}: Spearman's correlation is nearly 0, as along an adversarial factor; {cure}"
+            f"{names}: Spearman's correlation is nearly 0, as along an adversarial factor; {cure}{repeats}"
         )
     unseen = [factor.name for factor in importance.factors if not factor.visible]
     if unseen:

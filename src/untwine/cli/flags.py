@@ -155,7 +155,7 @@ def arguments(
         per_member: Whether every float may have a value for each member.
         shown: Texts in place of defaults in the help.
         leave_out: Arguments that are no flags.
-        switches: Whether an argument that is False by default is a flag without a value.
+        switches: Whether True and False are flags without a value: `--again`, or `--no-wrap` where the default is True.
         choices: What an argument may be, added to its help.
     """
     annotations = hints(function)
@@ -164,8 +164,8 @@ def arguments(
         default = dataclasses.MISSING if parameter.default is parameter.empty else parameter.default
         if name in leave_out:
             continue
-        if switches and default is False:
-            fields.append(switch(name, argument_help(function, name)))
+        if switches and isinstance(default, bool):
+            fields.append(switch(name, argument_help(function, name), default))
             continue
         reading = reader(annotations[name], default)
         if reading is None:

@@ -12,6 +12,7 @@ ABOUT = """See which factors of a dataset a VAE would learn first, and which it 
 - perceived distance: the loss L between two images, L(x, y) - L(x, x) (michlo2023)
 - pairs of images that differ in one factor alone are compared; a VAE learns factors with larger distances first
 - correlation: of distances and differences of values; near 0, the loss does not see the order of the values
+- cyclic factors: their last value is next to their first; --no-wrap takes them as ordered, as the paper does
 - adversarial: all values are equally far apart; try --likelihood "overlap(squared-error)" on such a factor
 
 The folder gets:
@@ -45,7 +46,7 @@ def _fields(dataset: str) -> list[Any]:
     from untwine.report.perceived_factors import write_perceived_factors
 
     out = f"perceived/{dataset}, followed by non-default arguments and the likelihood"
-    return [("perceive", flags.arguments(write_perceived_factors, prefix=False, shown={"out": out}))]
+    return [("perceive", flags.arguments(write_perceived_factors, prefix=False, shown={"out": out}, switches=True))]
 
 
 def _overview(usage: str) -> NoReturn:
@@ -109,5 +110,7 @@ def _note(row: Any) -> str:
     if row.kind == "categorical":
         return "categorical: no order"
     if row.spearman is None:
-        return "two values: no order to see"
-    return "cyclic, not wrapped" if row.kind == "cyclic" else ""
+        return "two values: no order to see" if row.values == 2 else "equal differences: no order to see"
+    if row.kind == "cyclic":
+        return "cyclic" if row.wrapped else "cyclic, not wrapped"
+    return ""

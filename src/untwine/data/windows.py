@@ -55,12 +55,14 @@ def around(
     step: int = 0,
     centre: Sequence[int] | np.ndarray | None = None,
     freeze_below: int | None = None,
-    wrap: bool = False,
+    wrap: bool = True,
+    vary_categorical: bool = False,
 ) -> Window:
     """The window around a centre.
 
-    An ordered or cyclic factor takes the values up to `floor(radius * size)` to either side of the centre's, cut off
-    at the bounds; a categorical factor keeps the centre's value.
+    An ordered factor takes the values up to `floor(radius * size)` to either side of the centre's, cut off at the
+    bounds. The window of a cyclic factor continues at the other end, and has no value twice. A categorical factor keeps
+    the centre's value, as none of its values are neighbours.
 
     Args:
         space: The factor space.
@@ -69,27 +71,32 @@ def around(
         step: The step of the centre.
         centre: The centre; by default `space.centroid(seed, step)`.
         freeze_below: The rule of the paper's reference code, which uses 10: factors with fewer values than this keep
-            the centre's value, and all others vary, whatever their kind.
-        wrap: Whether windows of cyclic factors continue at the other end instead of being cut off.
+            the centre's value, and all others vary, whatever their kind. That code never wraps: add `wrap=False`.
+        wrap: Whether windows of cyclic factors continue at the other end; False cuts them off like ordered ones.
+        vary_categorical: Whether categorical factors take all of their values in every window.
+
+    >>> space = FactorSpace(("angle", "shape"), (40, 3), ("cyclic", "categorical"))
+    >>> window = around(space, radius=0.1, centre=[1, 2])
+    >>> window.low, window.grid.sizes
+    ((37, 2), (9, 1))
     """
     if not 0 <= radius < math.inf:
         raise UntwineError(f"the radius of a window is {radius}; it must be 0 or more, such as 0.1")
+    if vary_categorical and freeze_below is not None:
+        raise UntwineError("freeze_below says by size which factors vary in a window: leave out vary_categorical")
     centroid = space.centroid(seed, step) if centre is None else space.check(np.asarray(centre)[None])[0]
-    sizes = np.array(space.sizes)
-    if freeze_below is None:
-        free = np.array([kind != "categorical" for kind in space.kinds])
-    else:
-        free = sizes >= freeze_below
+    sizes, kinds = np.array(space.sizes), np.array(space.kinds)
+    free = (kinds != "categorical") | vary_categorical if freeze_below is None else sizes >= freeze_below
     # 0.29 * 100 is 28.999999999999996: without the small term the window would be one value too narrow.
     half = np.where(free, np.floor(radius * sizes + 1e-9), 0).astype(np.int64)
+    if vary_categorical:
+        half = np.where(kinds == "categorical", sizes, half)  # from the first value to the last, whatever the radius
     _refuse_constant(radius, sizes, free, half)
     low, high = np.maximum(centroid - half, 0), np.minimum(centroid + half, sizes - 1)
-    if wrap:
-        cyclic = np.array([kind == "cyclic" for kind in space.kinds])
-        start, width = centroid - half, np.minimum(2 * half + 1, sizes)  # no value counts twice
-        low, high = np.where(cyclic, start, low), np.where(cyclic, start + width - 1, high)
-    widths = tuple(int(width) for width in high - low + 1)
-    return Window(space, tuple(int(value) for value in low), FactorSpace(space.names, widths, space.kinds))
+    round_the_end = (kinds == "cyclic") & wrap
+    low = np.where(round_the_end, (centroid - half) % sizes, low)
+    widths = np.where(round_the_end, np.minimum(2 * half + 1, sizes), high - low + 1)  # no value counts twice
+    return Window(space, tuple(low.tolist()), FactorSpace(space.names, tuple(widths.tolist()), space.kinds))
 
 
 def _refuse_constant(radius: float, sizes: np.ndarray, free: np.ndarray, half: np.ndarray) -> None:

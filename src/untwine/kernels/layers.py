@@ -9,7 +9,9 @@ from torch import nn
 
 
 class Linear(nn.Linear):
-    """A dense layer whose parameters are filled later."""
+    """A dense layer whose parameters are filled later: one, or several `heads` that are computed as one."""
+
+    heads = 1
 
     def reset_parameters(self) -> None:
         """Do nothing: the streams fill the parameters."""

@@ -12,6 +12,8 @@ from jaxtyping import Bool, Float64, Int64, Num
 from untwine.checks import as_array, finite
 from untwine.errors import UntwineError
 
+PER_FACTOR = ("kinds", "sizes")  # options with an entry for each factor
+
 
 @dataclass(frozen=True)
 class Arrays:
@@ -24,14 +26,16 @@ class Arrays:
     varying_factors: np.ndarray | None = None
 
     def options(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The options for the factors that vary: `kinds` has an entry for each factor, constant ones too."""
-        if self.varying_factors is None or options.get("kinds") is None:
-            return dict(options)
-        kinds = tuple(options["kinds"])
-        if len(kinds) != len(self.varying_factors):
-            raise UntwineError(f"there are {len(kinds)} kinds for {len(self.varying_factors)} factors")
-        pairs = zip(kinds, self.varying_factors, strict=True)
-        return {**options, "kinds": tuple(kind for kind, varies in pairs if varies)}
+        """The options for the factors that vary: kinds and sizes have an entry for each factor, constant ones too."""
+        used = dict(options)
+        for name in PER_FACTOR:
+            if self.varying_factors is None or options.get(name) is None:
+                continue
+            entries = tuple(options[name])
+            if len(entries) != len(self.varying_factors):
+                raise UntwineError(f"there are {len(entries)} {name} for {len(self.varying_factors)} factors")
+            used[name] = tuple(entry for entry, varies in zip(entries, self.varying_factors, strict=True) if varies)
+        return used
 
 
 # How many dimensions one model's array has. Jacobians are [n, latent, outputs] or [n, latent, channels, y, x].

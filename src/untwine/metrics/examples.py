@@ -15,7 +15,7 @@ from untwine.metrics.arrays import varying
 from untwine.metrics.designs import among
 from untwine.metrics.score import metrics
 
-LEAST = 20  # examples that a window must hold
+LEAST = 20  # examples that a window must hold, and states that a sample must have to be split
 TRIES = 1000  # examples around which windows are tried
 
 
@@ -27,7 +27,7 @@ def inside(window: Window, labels: Int64[np.ndarray, "n k"]) -> Int64[np.ndarray
         labels: The factors of all examples.
 
     >>> space = FactorSpace(("x",), (10,), ("cyclic",))
-    >>> inside(around(space, 0.2, centre=[0], wrap=True), np.arange(10)[:, None]).tolist()
+    >>> inside(around(space, 0.2, centre=[0]), np.arange(10)[:, None]).tolist()
     [0, 1, 2, 8, 9]
     """
     return np.flatnonzero(((labels - np.array(window.low)) % window.space.sizes < window.grid.sizes).all(1))
@@ -38,7 +38,8 @@ def windows_among(
 ) -> list[Window]:
     """Windows around different random examples, each with 20 examples or more and a factor that varies among them.
 
-    At most 1,000 examples are tried, so there may be fewer windows than asked for; if there are none, that is an error.
+    A window of fewer states counts if it has one example of each, as if the whole grid were complete. At most 1,000
+    examples are tried, so there may be fewer windows than asked for; if there are none, that is an error.
 
     Args:
         space: The factors.
@@ -59,7 +60,7 @@ def windows_among(
         window = around(space, radius, centre=labels[number], **rules)
         held = inside(window, labels)
         fullest = max(fullest, len(held))
-        if len(held) >= LEAST and varying(labels[held]).any():
+        if _enough(window, labels[held]) and varying(labels[held]).any():
             windows.append(window)
         if len(windows) == samples:
             break
@@ -69,6 +70,11 @@ def windows_among(
             f"{len(centres):,} of the {len(labels):,} examples, holds {fullest}; take a larger radius (rho)"
         )
     return windows
+
+
+def _enough(window: Window, labels: Int64[np.ndarray, "n k"]) -> bool:
+    """Whether a window holds enough examples: 20, or exactly one of each of its states."""
+    return len(labels) >= LEAST or len(labels) == len(np.unique(labels, axis=0)) == window.grid.states
 
 
 def refuse_interventions(metric: str, dataset: Dataset, labels: Int64[np.ndarray, "n k"]) -> None:

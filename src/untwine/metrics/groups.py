@@ -46,7 +46,7 @@ def grouped(
     """Groups of rows of a sample that share a factor's value, and the factors held.
 
     Factors take turns; a row is chosen at random, and then the rows of the group, independently, among those with the
-    same value. Values that occur once make no groups.
+    same value. Values that occur once make no groups, unless all do and there is no other factor to tell apart.
 
     Args:
         factors: The factors of the sample.
@@ -63,7 +63,7 @@ def grouped(
     rows = np.empty((groups, size), np.int64)
     for factor, column in enumerate(factors.T):
         mine = np.flatnonzero(held_factors == factor)
-        order, start, count, usable = _blocks(column, factor, 2, seed, metric)
+        order, start, count, usable = _blocks(column, factor, factors.shape[1] == 1, seed, metric)
         first = usable[(np_uniform(seed, "group", len(mine), factor) * len(usable)).astype(np.int64)]
         offset = np_uniform(seed, "members of a group", (len(mine), size), factor) * count[first][:, None]
         rows[mine] = order[start[first][:, None] + offset.astype(np.int64)]
@@ -93,7 +93,7 @@ def paired(
     rows = np.empty((groups, size, 2), np.int64)
     for factor, column in enumerate(factors.T):
         mine = np.flatnonzero(held_factors == factor)
-        order, start, count, usable = _blocks(column, factor, 2, seed, metric)
+        order, start, count, usable = _blocks(column, factor, factors.shape[1] == 1, seed, metric)
         uniforms = np_uniform(seed, "pair", (len(mine), size, 2), factor)
         first = usable[(uniforms[..., 0] * len(usable)).astype(np.int64)]
         begin, length = start[first], count[first]
@@ -102,20 +102,24 @@ def paired(
     return rows, held_factors
 
 
-def _blocks(column: Int64[np.ndarray, " n"], factor: int, least: int, seed: int, metric: str) -> tuple[np.ndarray, ...]:
+def _blocks(
+    column: Int64[np.ndarray, " n"], factor: int, alone: bool, seed: int, metric: str
+) -> tuple[np.ndarray, ...]:
     """Rows sorted by value (in random order within a value), and what describes the blocks of equal values.
 
-    These are, for each position, the start and the length of its block, and the positions in blocks of `least` rows
-    or more.
+    These are, for each position, the start and the length of its block, and the positions in blocks of two rows or
+    more. Where there are none, a factor that is `alone` has all positions: whatever the groups, it is the one held.
     """
     order = np.lexsort((np_uniform(seed, "order of rows", len(column), factor), column))
     _, starts, inverse, counts = np.unique(column[order], return_index=True, return_inverse=True, return_counts=True)
     start, count = starts[inverse], counts[inverse]
-    usable = np.flatnonzero(count >= least)
+    usable = np.flatnonzero(count >= 2)
+    if alone and not len(usable):
+        usable = np.arange(len(column))
     if not len(usable):
         raise UntwineError(
-            f"{metric}: no value of factor {factor} (of those that vary) has {least} rows, the most is {counts.max()}: "
-            "use more samples or smaller groups (size), or a grouped sample from metrics.designs"
+            f"{metric}: no value of factor {factor} (of those that vary) has 2 rows, the most is 1: use more "
+            "samples, or a grouped sample from metrics.designs"
         )
     return order, start, count, usable
 

@@ -17,13 +17,14 @@ OnModel = Callable[..., Score]
 
 
 def sampled(metric: Any, points: int | None = None, **arguments: Any) -> OnModel:
-    """A metric on states drawn from all of the factor space.
+    """A metric on states drawn from all of the factor space, none of them twice: on all where there are no more.
 
-    Where some states have no example, or several, it is on as many training examples, or on all that there are.
+    Where some states have no example, or several, it is on as many training examples, or on all that there are. The
+    score's `settings["samples"]` says how many there were.
 
     Args:
         metric: A name, a metric, or a `functools.partial` of one.
-        points: States in the sample; None takes the number of the metric's definition.
+        points: States in the sample, no more than there are; None takes the number of the metric's definition.
         **arguments: Arguments of the metric.
 
     >>> import untwine.datasets
@@ -41,24 +42,29 @@ def local(
     samples: int = 20,
     points: int = 10_000,
     freeze_below: int | None = None,
-    wrap: bool = False,
+    wrap: bool = True,
+    vary_categorical: bool = False,
     **arguments: Any,
 ) -> OnModel:
     """A metric of codes and factors made local: its mean over windows around random states (rhodes2021, 5.3).
 
-    The same seed gives the same windows and the same states in them, whatever the model and the metric. The
-    paper's settings are the defaults, 5 bins among them.
+    The same seed gives the same windows and the same states in them, whatever the model and the metric. No state is
+    drawn twice, so a window of fewer states than `points` is scored on each of them once; metrics that train on a part
+    of them need 20 or more. The paper's settings are the defaults, 5 bins among them.
 
     Where some states have no example, or several, windows are around random examples and hold those whose factors are
-    in them. Windows of fewer than 20 examples, or without a factor that varies, do not count (`metrics.examples`).
+    in them. Windows of fewer than 20 examples do not count, unless they hold one of each of their states; nor do
+    windows without a factor that varies (`metrics.examples`).
 
     Args:
         metric: A name, a metric, or a `functools.partial` of one.
         radius: The radius of a window, as a fraction of each factor's values (rho).
         samples: How many windows.
-        points: States in each window.
+        points: States in the sample of a window, no more than it has.
         freeze_below: Factors of fewer values keep their value in a window; see `data.windows.around`.
-        wrap: Whether windows of cyclic factors go around the end.
+        wrap: Whether windows of cyclic factors continue at the other end; False takes cyclic factors as ordered, in
+            windows and in the metric.
+        vary_categorical: Whether categorical factors take all of their values in every window, instead of one.
         **arguments: Arguments of the metric.
 
     >>> import untwine.datasets
@@ -67,7 +73,8 @@ def local(
     >>> score.values.shape, score.details["by_window"].shape
     ((1,), (20,))
     """
-    return _on_model(bind(metric, points, Windows(radius, samples, freeze_below, wrap), **arguments))
+    windows = Windows(radius, samples, freeze_below, wrap, vary_categorical)
+    return _on_model(bind(metric, points, windows, **arguments))
 
 
 def _on_model(task: Task) -> OnModel:

@@ -1,7 +1,8 @@
 """The sampling engine of all metrics of codes and factors: draw, encode, score, average over windows.
 
-`metrics.sampled`, `metrics.local` and `untwine.scoring` all call `score_tasks`. Where the dataset does not have one
-image of every state, training examples are sampled instead of states.
+`metrics.sampled`, `metrics.local` and `untwine.scoring` all call `score_tasks`. States are drawn without replacement:
+no picture is on both sides where a metric trains on a part of its sample. Where the dataset does not have one image of
+every state, training examples are sampled instead of states, likewise.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from untwine.errors import UntwineError, refuse_unknown
 from untwine.metrics.averaging import average
 from untwine.metrics.designs import Design, Groups
 from untwine.metrics.encoder import Encoder
-from untwine.metrics.examples import refuse_interventions
+from untwine.metrics.examples import LEAST, refuse_interventions
 from untwine.metrics.score import Metric, Score, metrics
 from untwine.metrics.windows import Sample, Windows, count_samples, draw_samples
 from untwine.progress import counter
@@ -41,9 +42,28 @@ class Task:
 
     def score(self, sample: Sample, seed: int) -> Score:
         """The score of a sample. What is known of it is passed on to metrics that have such options."""
-        of_design = self.design.options(self.points)
-        known = self.metric.known_options(kinds=sample.window.space.kinds, seed=seed, **of_design)
-        return self.metric(sample.codes, sample.factors, **known | self.arguments)
+        space = sample.window.space
+        known: dict[str, Any] = {"kinds": space.kinds, "sizes": space.sizes, "seed": seed}
+        if self.windows is not None:
+            known["wrap"] = self.windows.wrap
+        known = self.metric.known_options(**known, **self.design.options(self.points))
+        self._refuse_few(len(sample))
+        return self.metric(sample.codes, sample.factors, **known | self.arguments | self._fewer_bins(sample))
+
+    def _refuse_few(self, samples: int) -> None:
+        """Raise an error for a sample that is too small for a metric that trains on a part of it."""
+        if "test" in self.metric.options and samples < LEAST:
+            larger = "" if self.windows is None else ": take a larger radius (rho)"
+            raise UntwineError(
+                f"{self.metric.__name__} trains on a part of its sample and tests on the rest, but the sample has only "
+                f"{samples} points; it takes {LEAST} or more{larger}"
+            )
+
+    def _fewer_bins(self, sample: Sample) -> dict[str, Any]:
+        """A bin for each state, where a sample of all states has fewer than the metric has bins: small, but exact."""
+        bins = (self.metric.options | self.arguments).get("bins")
+        fewer = isinstance(bins, int) and len(sample) < bins and len(sample) == sample.window.grid.states
+        return {"bins": len(sample)} if fewer else {}
 
     def refuse_missing_states(self, encoder: Encoder) -> None:
         """Raise an error if the metric intervenes on factors and the dataset has no image of every state."""

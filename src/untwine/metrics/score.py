@@ -24,8 +24,8 @@ metrics = Registry("metric")
 P = ParamSpec("P")
 
 # Settings that say on what a score was computed, and arguments of every request.
-RESERVED = {"samples", "models", "members", "dataset", "sampling_seed", "radius", "windows", "freeze_below", "wrap"}
-RESERVED |= {"rho", "examples", "jacobians", "gaussian"}
+RESERVED = {"samples", "models", "members", "dataset", "sampling_seed", "radius", "windows", "freeze_below"}
+RESERVED |= {"vary_categorical", "rho", "examples", "jacobians", "gaussian"}
 
 UNIT: Bounds = (0.0, 1.0)
 POSITIVE: Bounds = (0.0, math.inf)
@@ -91,7 +91,8 @@ class Metric(Generic[P]):
     `bounds` what the value and each part can be, `ratios` which of them mean nothing where no latent is active.
     """
 
-    KNOWN = ("kinds", "kl", "seed")  # options that are passed on from a model or its data, unless they are given
+    # Options that are passed on from a model or its data, unless they are given.
+    KNOWN = ("kinds", "sizes", "kl", "seed")
 
     __name__: str
     __wrapped__: Callable[P, Any]

@@ -22,26 +22,27 @@ from untwine.metrics.examples import inside, windows_among
 class Windows:
     """The windows that a local score is averaged over.
 
-    `freeze_below` and `wrap` are those of `data.windows.around`.
+    `freeze_below`, `wrap` and `vary_categorical` are those of `data.windows.around`.
     """
 
     radius: float = 0.1
     count: int = 20
     freeze_below: int | None = None
-    wrap: bool = False
+    wrap: bool = True
+    vary_categorical: bool = False
 
     @property
     def rules(self) -> dict[str, Any]:
-        return {"freeze_below": self.freeze_below, "wrap": self.wrap}
+        return {"freeze_below": self.freeze_below, "wrap": self.wrap, "vary_categorical": self.vary_categorical}
 
     def choose(self, encoder: Encoder, seed: int) -> list[Window]:
         """The windows of a seed: around random states, or around random examples."""
         checks.whole("samples (windows)", self.count, 1)
         space = encoder.space
-        if self.freeze_below is None and not has_windows(space):
+        if self.freeze_below is None and not self.vary_categorical and not has_windows(space):
             raise UntwineError(
                 f"there are no windows: every factor ({', '.join(space.names)}) is categorical, and so keeps its value "
-                "in a window, or has a single one"
+                "in a window, or has a single one; with vary_categorical=True categorical factors vary"
             )
         if not encoder.dataset.complete:
             return windows_among(space, encoder.labels, self.radius, self.count, seed, **self.rules)
@@ -49,7 +50,7 @@ class Windows:
 
 
 def has_windows(space: FactorSpace) -> bool:
-    """Whether a factor can vary in a window: categorical factors are constant in all of them."""
+    """Whether a factor can vary in a window: by default categorical factors are constant in all of them."""
     return any(size > 1 and kind != "categorical" for size, kind in zip(space.sizes, space.kinds, strict=True))
 
 

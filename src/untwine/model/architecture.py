@@ -12,7 +12,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ParamSpec, TypeAlias
+from typing import Any, Literal, ParamSpec, TypeAlias
 
 from torch import nn
 
@@ -25,13 +25,21 @@ from untwine.registry import Registry
 
 P = ParamSpec("P")
 Builder: TypeAlias = Callable[[Info, int], tuple[nn.Module, nn.Module]]
+Padding: TypeAlias = Literal["valid", "same"]
 
 networks = Registry("network")
 
 
 @dataclass(frozen=True)
 class Network:
-    """A named network with its settings: `build(info, outputs)` makes the modules."""
+    """A named network with its settings: `build(info, outputs)` makes the modules.
+
+    Args:
+        spec: Its name and settings.
+        build: Makes the encoder and the decoder.
+        log_variance: The initial bias of the posterior's log-variances; None starts them as any bias.
+        scheme: How its weights start (`untwine.model.initial`).
+    """
 
     spec: dict[str, Any]
     build: Builder = field(compare=False)
@@ -95,9 +103,10 @@ def strided(
     hidden: tuple[int, ...],
     up: tuple[int, ...],
     activation: type[nn.Module] = nn.ReLU,
-    padding: int = 1,
-) -> tuple[nn.Module, nn.Module]:
-    """4x4 convolutions of stride 2, dense layers, and the same back.
+    padding: Padding = "same",
+    kernels: tuple[int, ...] = (),
+) -> tuple[nn.Sequential, nn.Sequential]:
+    """Convolutions of stride 2, dense layers, and the same back.
 
     Args:
         info: The shape of the images and the number of latents.
@@ -106,19 +115,22 @@ def strided(
         hidden: The widths of the dense layers, in the decoder in reverse.
         up: The input channels of the decoder's convolutions.
         activation: The layer between the others.
-        padding: The padding of the encoder's convolutions.
+        padding: The padding of the encoder's convolutions: same halves the image, valid is none.
+        kernels: The sizes of the encoder's kernels, by default 4; the decoder's are 4.
     """
     colours, size, _ = info.shape
     sizes = [size >> layer for layer in range(len(up) + 1)]
     side = size
     encoder: list[nn.Module] = []
-    for before, after in itertools.pairwise((colours, *down)):
-        encoder += [Conv2d(before, after, 4, 2, padding), activation()]
-        side = (side + 2 * padding - 4) // 2 + 1
+    widths = itertools.pairwise((colours, *down))
+    for (before, after), kernel in zip(widths, kernels or (4,) * len(down), strict=True):
+        border = kernel // 2 - 1 if padding == "same" else 0
+        encoder += [Conv2d(before, after, kernel, 2, border), activation()]
+        side = (side + 2 * border - kernel) // 2 + 1
     encoder += [nn.Flatten(), *dense((down[-1] * side**2, *hidden, outputs), activation)]
     start = (up[0], sizes[-1], sizes[-1])
-    widths = (info.latents, *reversed(hidden), math.prod(start))
-    decoder = [*dense(widths, activation), activation(), nn.Unflatten(1, start)]
+    back = (info.latents, *reversed(hidden), math.prod(start))
+    decoder = [*dense(back, activation), activation(), nn.Unflatten(1, start)]
     for layer, (before, after) in enumerate(itertools.pairwise((*up, colours)), 1):
         odd = sizes[-layer - 1] - 2 * sizes[-layer]  # an odd size was rounded down on the way in
         decoder += [ConvTranspose2d(before, after, 4, 2, 1, odd), activation()]

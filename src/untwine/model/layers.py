@@ -51,6 +51,17 @@ def _conv_transpose(layer: nn.ConvTranspose2d, x: Tensor, y: Tensor, t: Tensor) 
     return out.unflatten(0, t.shape[:2])
 
 
+def _group_norm(layer: nn.GroupNorm, x: Tensor, y: Tensor, t: Tensor) -> Tensor:
+    """The tangent of (x - mean) / deviation: its part that changes neither the mean nor the deviation of a group."""
+    groups = x.to(t.dtype).reshape(len(x), layer.num_groups, -1)
+    centred = groups - groups.mean(-1, keepdim=True)
+    inverse = (centred.square().mean(-1, keepdim=True) + layer.eps).rsqrt()
+    unit, tangent = centred * inverse, t.reshape(len(t), *groups.shape)
+    rest = tangent - tangent.mean(-1, keepdim=True) - unit * (unit * tangent).mean(-1, keepdim=True)
+    scale = layer.weight.reshape(-1, *(1 for _ in x.shape[2:])) if layer.affine else 1.0
+    return (rest * inverse).reshape(t.shape) * scale
+
+
 def _shape(layer: nn.Module, x: Tensor, y: Tensor, t: Tensor) -> Tensor:
     return t.reshape(*t.shape[:2], *y.shape[1:])
 
@@ -60,6 +71,7 @@ _RULES: dict[type[nn.Module], Rule] = {
     nn.Linear: lambda layer, x, y, t: F.linear(t, layer.weight),
     nn.Conv2d: _conv,
     nn.ConvTranspose2d: _conv_transpose,
+    nn.GroupNorm: _group_norm,
     nn.Flatten: _shape,
     nn.Unflatten: _shape,
     nn.ReLU: lambda layer, x, y, t: t * (y > 0),

@@ -25,22 +25,25 @@ class AdversarialTotalCorrelation(Divergence):
     The total correlation is KL(q(z) || prod_j q(z_j)), and the log-odds of the best discriminator D are the log-ratio
     of the two densities (Kim & Mnih 2018, Eq. 3). D has two logits, as in the paper, though their difference is
     all that counts: with one, Adam's steps would be those of another parametrisation. D trains along with the model,
-    by Adam with betas 0.5 and 0.9 (Algorithm 1 and Appendix A). It sees the batch and, permuted, a second one.
+    by Adam with betas 0.5 and 0.9 (Algorithm 1 and Appendix A), one step for each of the model's.
 
     Args:
         hidden: The width of D's hidden layers, which are leaky ReLUs.
         layers: The number of hidden layers.
         lr: The learning rate of D.
+        second: Whether the latents that D sees permuted are those of a second batch, as in Algorithm 1, or those of the
+            batch itself, as in disentanglement_lib.
     """
 
     hidden: Count = 1000
     layers: Count = 6
     lr: PositiveNumber = 1e-4
+    second: bool = True
 
     def needs(self, info: Info) -> Needs:
         adversary = Adversary(self._build, {"name": "adam", "beta1": 0.5, "beta2": 0.9}, self.lr)
         order = {"order": ("uniform", (info.latents,))}
-        return Needs(noise=order, second=True, adversaries={"discriminator": adversary})
+        return Needs(noise=order, second=self.second, adversaries={"discriminator": adversary})
 
     def _build(self, info: Info) -> nn.Module:
         widths = [info.latents, *[self.hidden] * self.layers]
@@ -54,8 +57,9 @@ class AdversarialTotalCorrelation(Divergence):
 
     def adversary_loss(self, passed: Pass) -> Float[Tensor, ""]:
         """1/2 (cross-entropy of the samples + cross-entropy of samples with permuted latents)."""
-        assert passed.second is not None
-        permuted = permute(passed.second.detach(), passed.noise["order"])
+        source = passed.second if self.second else passed.z
+        assert source is not None
+        permuted = permute(source.detach(), passed.noise["order"])
         both = torch.cat((passed.z.detach(), permuted))
         odds = _log_odds(passed.adversaries["discriminator"], both)
         joint, product = odds[: len(passed.z)], odds[len(passed.z) :]

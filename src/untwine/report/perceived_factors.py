@@ -24,6 +24,7 @@ def write_perceived_factors(
     pairs: int = 50_000,
     traversals: int = 100,
     seed: int = 0,
+    wrap: bool = True,
     out: str | Path | None = None,
 ) -> dict[str, Any]:
     """Measure how far apart a loss perceives the values of each factor (michlo2023, sections 4, 5 and A).
@@ -40,6 +41,8 @@ def write_perceived_factors(
         pairs: The number of pairs of states for each factor, and of random pairs.
         traversals: The number of traversals over which a factor's matrix is averaged. It has no effect without factors.
         seed: The seed of the pairs and the traversals.
+        wrap: False takes cyclic factors as ordered, as the paper does. By default their last value is next to their
+            first, and differences of values go the shorter way round.
         out: The folder of the results.
     """
     from untwine.analysis import perception
@@ -50,11 +53,11 @@ def write_perceived_factors(
 
     folder = Path(out) if out is not None else default_folder(short_name(dataset), likelihood)
     with _writable(folder):
-        importance = perception.factor_importance(dataset, likelihood, pairs, seed, progress=track)
+        importance = perception.factor_importance(dataset, likelihood, pairs, seed, progress=track, wrap=wrap)
         matrices, arrays, values = {}, {}, {}
         if (space := dataset.factors) is not None:
-            # Two values of a categorical factor are either the same or not: its distances are 0 and 1.
-            distances = {"ground truth": ground_truth(space.kinds), "perceived": perceived(likelihood, True)}
+            truth = ground_truth(space.kinds, space.sizes, wrap)
+            distances = {"ground truth": truth, "perceived": perceived(likelihood, True)}
             matrices = distance_matrices(dataset, distances, traversals, seed, progress=track)
             arrays = {f"{d.replace(' ', '_')}/{f}": matrix for f, by in matrices.items() for d, matrix in by.items()}
             values = {f: space.named(f, kept_values(space.sizes[space.position(f)])) for f in matrices}
@@ -82,7 +85,7 @@ def write_perceived_factors(
 
 
 def check_perceived_factors(
-    dataset: Dataset, likelihood: str, pairs: int, traversals: int, seed: int, out: str | None
+    dataset: Dataset, likelihood: str, pairs: int, traversals: int, seed: int, wrap: bool, out: str | None
 ) -> None:
     """Refuse arguments of `write_perceived_factors` that would fail later, such as a loss that does not suit the data.
 

@@ -48,6 +48,7 @@ def evaluate(
     jacobians: int = 1_000,
     seed: int = 0,
     gaussian: bool = False,
+    wrap: bool = True,
     device: str = "auto",
     again: bool = False,
     dataset: Dataset | None = None,
@@ -70,12 +71,14 @@ def evaluate(
         rho: Radii of the windows of local metrics, as fractions of each factor's range. By default 0.1, or what
             moves the factor with most values by one step.
         windows: How many windows a local metric is averaged over.
-        points: States in a sample; by default those of the metric's sampling design, and 10,000 in each window. Of
-            examples no more than there are.
+        points: States in a sample, or examples, none twice and no more than there are; by default those of the
+            metric's sampling design, and 10,000 in each window.
         examples: Training examples for metrics that need no factors.
         jacobians: Training examples at which dto takes Jacobians.
         seed: Seed of the windows, the states, and whatever is random in a metric.
         gaussian: Map codes to a normal by their prior's distribution function first, as mathieu2019 does for Student-t.
+        wrap: False takes cyclic factors as ordered. By default their last value is next to their first: windows
+            continue at the other end, and knn-score and the regression of sap measure on the circle.
         device: auto, cpu, cuda or mps; an ensemble stays where it is.
         again: Compute also what was scored before.
         dataset: The data of the run, where they were an array in memory; by default they are made from its spec.
@@ -87,12 +90,12 @@ def evaluate(
     data = ensemble.make_dataset() if dataset is None else dataset
     scorer = Scorer(ensemble, data, progress)
     conditions = [
-        Conditions(radius, windows, points, examples, jacobians, seed, gaussian)
+        Conditions(radius, windows, points, examples, jacobians, seed, gaussian, wrap)
         for radius in radii or [default_radius(data)]
     ]
     wanted = [
         request.under(each)
-        for request in requests(metrics or scorer.defaults(radii, seed))
+        for request in requests(metrics or scorer.defaults(radii, conditions[0]))
         for each in (conditions if request.local else conditions[:1])
     ]
     by_key = {storage.key({"metric": request.name, "asked": scorer.conditions(request)}): request for request in wanted}

@@ -27,6 +27,7 @@ class Conditions:
     jacobians: int = 1_000
     sampling_seed: int = 0
     gaussian: bool = False
+    wrap: bool = True
 
     def __post_init__(self) -> None:
         if self.rho is not None and not 0 < self.rho <= 1:
@@ -45,12 +46,13 @@ def applicable(metric: Metric[...], local: bool) -> tuple[str, ...]:
         local: Whether it is scored on windows.
 
     >>> applicable(metrics.mig, local=True), applicable(metrics.dto, local=False)
-    (('rho', 'windows', 'points', 'sampling_seed', 'gaussian'), ('examples', 'jacobians', 'sampling_seed'))
+    (('rho', 'windows', 'wrap', 'points', 'sampling_seed', 'gaussian'), ('examples', 'jacobians', 'sampling_seed'))
     """
     of_sample = ("points",) if metric.takes == PAIRED else ("examples",)
     of_jacobians = ("jacobians",) if "jacobians" in metric.takes else ()
     of_codes = ("gaussian",) if "codes" in metric.takes else ()
-    return (*(("rho", "windows") if local else ()), *of_sample, *of_jacobians, "sampling_seed", *of_codes)
+    of_windows = ("rho", "windows", *(() if "wrap" in metric.options else ("wrap",))) if local else ()
+    return (*of_windows, *of_sample, *of_jacobians, "sampling_seed", *of_codes)
 
 
 @dataclass(frozen=True)

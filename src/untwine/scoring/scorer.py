@@ -52,12 +52,12 @@ class Scorer:
         self._sources: dict[tuple[Any, ...], Source] = {}
         self._encoders: dict[bool, Encoder] = {}  # radii, designs and seeds may share states
 
-    def defaults(self, rho: Sequence[float], seed: int) -> tuple[str, ...]:
+    def defaults(self, rho: Sequence[float], conditions: Conditions) -> tuple[str, ...]:
         """The metrics to score where none are named.
 
         Args:
             rho: The radii that are named.
-            seed: Seed of the windows.
+            conditions: What they are to be scored on.
         """
         space = self.dataset.factors
         if space is None:
@@ -66,7 +66,8 @@ class Scorer:
             return GLOBAL
         try:
             if not rho:  # whoever names a radius is told if there are no such windows
-                Windows(default_radius(self.dataset), 1).choose(self._encoder(Conditions()), seed)
+                windows = Windows(default_radius(self.dataset), 1, wrap=conditions.wrap)
+                windows.choose(self._encoder(conditions), conditions.sampling_seed)
         except UntwineError:
             return GLOBAL
         return SCORED
@@ -74,7 +75,7 @@ class Scorer:
     def conditions(self, request: Request) -> dict[str, Any]:
         """Everything that a request's result depends on, besides the model, as JSON."""
         metric, conditions = request.metric, request.conditions
-        options = _implied(request) | request.arguments
+        options = _implied(request) | _arguments(request)
         asked: dict[str, Any] = {"options": options, "dataset": dict(self.dataset.spec)}
         if content := self.dataset.content:  # a folder may have changed since
             asked["content"] = content
@@ -92,7 +93,7 @@ class Scorer:
         Requests of different results have different labels, as long as the data and the models stay the same.
         """
         implied = _implied(request)
-        arguments = {name: value for name, value in request.arguments.items() if value != implied[name]}
+        arguments = {name: value for name, value in _arguments(request).items() if value != implied[name]}
         plain = dataclasses.replace(request, given={}, conditions=Conditions(request.conditions.rho))
         asked, default = self.conditions(request), self.conditions(plain)
         names = [name for name in applicable(request.metric, request.local) if name != "rho"]
@@ -130,9 +131,10 @@ class Scorer:
         conditions, windows, points = request.conditions, None, request.conditions.points
         if request.local:
             radius = default_radius(self.dataset) if conditions.rho is None else conditions.rho
-            windows = Windows(radius, conditions.windows)
+            wrap = request.arguments.get("wrap", conditions.wrap)  # a metric's own argument goes first
+            windows = Windows(radius, conditions.windows, wrap=wrap)
             points = points or LOCAL_POINTS
-        task = bind(request.metric, points, windows, **request.arguments)
+        task = bind(request.metric, points, windows, **_arguments(request))
         return dataclasses.replace(task, label=request.label)
 
     def _source(self, conditions: Conditions) -> Source:
@@ -146,6 +148,11 @@ class Scorer:
         if conditions.gaussian not in self._encoders:
             self._encoders[conditions.gaussian] = Encoder(self._source(conditions).encode, self.dataset)
         return self._encoders[conditions.gaussian]
+
+
+def _arguments(request: Request) -> dict[str, Any]:
+    """The arguments of a request's metric, and whether cyclic factors go round, where that is one of its options."""
+    return request.metric.known_options(wrap=request.conditions.wrap) | request.arguments
 
 
 def _implied(request: Request) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Float64, Int64, Num
 
 from untwine.errors import UntwineError, unknown
 from untwine.metrics.forced import between_factors
@@ -45,7 +45,7 @@ def discretised(codes: Float64[np.ndarray, "n d"], bins: int, binning: str = "hi
     return indices
 
 
-def labels(factors: Int64[np.ndarray, "n k"]) -> tuple[Int64[np.ndarray, "n k"], list[int]]:
+def labels(factors: Num[np.ndarray, "n k"]) -> tuple[Int64[np.ndarray, "n k"], list[int]]:
     """Each factor's values numbered from 0 on without gaps, and how many there are.
 
     >>> labels(np.array([[7, 0], [3, 0]]))

@@ -32,7 +32,9 @@ def factor_vae_score(
     vote hold. The value is its accuracy on the other groups. Arrays are a grouped sample, `[groups, size, d]`
     and `[groups, size, k]` (`designs.Groups`; the literature has 10,000 + 5,000 groups of 64), or a plain one,
     `[n, d]` and `[n, k]`, from which groups of rows that share a value are formed (with replacement; training and
-    test groups of different rows).
+    test groups of different rows). On a dataset with no more states than such groups would have, the sample is plain:
+    each state once. On a larger one states may be in groups of both kinds, too few to be learned by heart: random
+    codes of 20,000 states have 1/k too.
 
     A perfect code has 1, noise about 1/k, a model whose codes are all pruned 0, and with a single factor there is
     nothing to tell apart: 1. The variance is that of codes as they are: mathieu2019 (20,000 votes, groups of
@@ -97,7 +99,9 @@ def beta_vae_score(
     value is the accuracy of a logistic regression (scikit-learn's, as in the literature) on groups that it was not
     fitted to. Arrays are a grouped sample, `[groups, size, 2, d]` and `[groups, size, 2, k]` (`designs.Pairs`; the
     literature has 10,000 + 5,000 groups of 64 pairs), or a plain one, `[n, d]` and `[n, k]`, from which pairs of
-    rows that share a value are formed.
+    rows that share a value are formed, for training and for testing of different rows. On a dataset with no more
+    states than such groups would have, the sample is plain: each state once (on 1,440 states of two factors, drawn
+    again and again, random codes had 0.7).
 
     A perfect code has 1, and so may a rotated one: what differs linearly between factors is enough. Noise has
     about 1/k. With a single factor there is nothing to tell apart: 1.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float64, Int64, Num
 
-from untwine.data.factors import KINDS
 from untwine.errors import UntwineError, unknown
 from untwine.metrics.arrays import varying
 from untwine.metrics.families.sap import gaps
 from untwine.metrics.learners.split import split
+from untwine.metrics.learners.targets import targets
 from untwine.metrics.score import POSITIVE, Outcome, metric
 
 NORMALISERS = ("constant", "gain")
@@ -24,6 +24,8 @@ def knn_score(
     test: float = 0.2,
     normalise: str = "constant",
     seed: int = 0,
+    sizes: tuple[int | float, ...] | None = None,
+    wrap: bool = True,
 ) -> Outcome:
     """Mean over factors of how much better nearest neighbours in the best code predict it than in the second best.
 
@@ -31,6 +33,10 @@ def knn_score(
     vote, others by their mean. A code's performance A is the accuracy, or std(factor) - root mean squared error; the
     gap of the best two is divided by M, the best constant's accuracy, or std(factor). A code that never varies
     predicts a constant: its A is 0, or the constant's accuracy, and so is that of a single code's rival.
+
+    A cyclic factor is predicted on its circle: values are the points (cos, sin) of their angles, neighbours predict
+    the mean of their points, and errors and the standard deviation are distances in the plane. Its last value is then
+    as near to its first as any two neighbours, and its scale is that of ordered factors: a constant has A = 0.
 
     Noise has about 0. A perfect code has 1 where its rivals are dead, and up to sqrt(1 + 1/k) (1.095) where they are
     noise: the mean of k neighbours is worse than a constant, and A is not cut at 0. For c equally frequent
@@ -45,15 +51,15 @@ def knn_score(
         test: The fraction of samples that are predicted, from the others.
         normalise: constant (S71) or gain: what classifiers' gaps are divided by.
         seed: Chooses the samples that are predicted.
+        sizes: How many values each factor has, or the period of floats; None takes the largest value of a cyclic factor
+            for its last.
+        wrap: Whether cyclic factors are predicted on their circles; False takes them as ordered.
 
     >>> x = np.indices((30, 30)).reshape(2, -1).T
     >>> 0.95 < float(knn_score(x / 30.0, x)) < 1.25
     True
     """
-    factor_kinds: tuple[str, ...] = ("ordered",) * factors.shape[1] if kinds is None else kinds
-    for kind in factor_kinds:
-        if kind not in KINDS:
-            raise unknown("kind of factor:", str(kind), KINDS)
+    predicted = targets(factors, kinds, sizes, wrap)
     if normalise not in NORMALISERS:
         raise unknown("normaliser:", str(normalise), NORMALISERS)
     trained, tested = split(codes, factors, test, seed)
@@ -61,17 +67,17 @@ def knn_score(
         raise UntwineError(f"k must be a number of neighbours from 1 to the {len(trained)} training samples, not {k}")
     live = varying(codes[trained])
     near = [trained[nearest(codes[trained, j], codes[tested, j], k)] for j in np.flatnonzero(live)]
-    performance = np.empty((codes.shape[1], len(factor_kinds)))
-    constant, normaliser = np.empty(len(factor_kinds)), np.empty(len(factor_kinds))
-    for i, (factor, kind) in enumerate(zip(factors.T, factor_kinds, strict=True)):
-        if kind == "categorical":
+    performance = np.empty((codes.shape[1], len(predicted)))
+    constant, normaliser = np.empty(len(predicted)), np.empty(len(predicted))
+    for i, (factor, target) in enumerate(zip(factors.T, predicted, strict=True)):
+        if target is None:
             _, values, counts = np.unique(factor, return_inverse=True, return_counts=True)
             of_codes = [float((vote(values[rows], len(counts)) == values[tested]).mean()) for rows in near]
             constant[i] = counts.max() / counts.sum()
             normaliser[i] = constant[i] if normalise == "constant" else 1 - constant[i]
         else:
-            constant[i], normaliser[i] = 0.0, factor.std()
-            errors = [np.mean((factor[rows].mean(1) - factor[tested]) ** 2) for rows in near]
+            constant[i], normaliser[i] = 0.0, np.sqrt(target.var(1).sum())
+            errors = [((target[:, rows].mean(-1) - target[:, tested]) ** 2).sum(0).mean() for rows in near]
             of_codes = [float(normaliser[i] - np.sqrt(error)) for error in errors]
         performance[~live, i], performance[live, i] = constant[i], of_codes
     by_factor = gaps(performance, constant) / normaliser

@@ -73,7 +73,7 @@ class Pack(Stack):
             for name, adversary in self.needs.adversaries.items():
                 vae.adversaries[name] = adversary.build(self.info)
         refuse_state(vae.adversaries)
-        initialise(vae.adversaries, member.seed)
+        initialise(vae.adversaries, member.seed, member.network.scheme)
         return vae
 
     def initial(self) -> Weights:
