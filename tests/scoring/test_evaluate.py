@@ -341,6 +341,7 @@ def test_what_differs_has_labels_that_differ(run: Path):
         {"rho": (0.2, 0.4)},
         {"examples": 50},
         {"jacobians": 9},
+        {"wrap": False},
     )
     names = (
         "dci(estimator=lasso)",
@@ -359,7 +360,7 @@ def test_what_differs_has_labels_that_differ(run: Path):
     stored = storage.read(run)
     assert sorted(by_label) == sorted(entry["label"] for entry in stored) and len(stored) == len(by_label)
     keys = {storage.key(entry) for entry in stored}
-    assert len(keys) == len(stored) == 2 * 3 + 5 + 3 + 4 + 3 + 1  # dci, local-mig, hoyer, dto, sap, sap(seed=0)
+    assert len(keys) == len(stored) == 2 * 3 + 6 + 3 + 4 + 4 + 1  # dci, local-mig, hoyer, dto, sap, sap(seed=0)
     again = score(run, tuple(by_label))  # a label is a request, under the defaults
     assert {entry["label"]: entry for entry in again} == by_label
 

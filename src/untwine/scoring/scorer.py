@@ -135,7 +135,7 @@ class Scorer:
             windows = Windows(radius, conditions.windows, wrap=wrap)
             points = points or LOCAL_POINTS
         task = bind(request.metric, points, windows, **_arguments(request))
-        return dataclasses.replace(task, label=request.label)
+        return dataclasses.replace(task, label=request.labelled(request.arguments, radius=False))  # bars have it
 
     def _source(self, conditions: Conditions) -> Source:
         """The source of these conditions, one for all requests that share them."""
