@@ -185,7 +185,7 @@ class Turns(Dataset):
     """A turn and a shift that are seen as they are."""
 
     def __init__(self) -> None:
-        super().__init__((2,), 100, FactorSpace(("turn", "x"), (20, 6), ("cyclic", "ordered")))
+        super().__init__((2,), 100, FactorSpace(("turn", "x"), (20, 12), ("cyclic", "ordered")))
         self.spec = {"name": "turns"}
 
     def _batch(self, indices: Any) -> np.ndarray:
@@ -208,7 +208,7 @@ def test_windows_and_metrics_share_the_circle(name: str, wrap: bool):
     """A window has a part of the circle: the number of values cannot be seen in its sample."""
     data, metric = Turns(), uw.metrics.get(name.split()[0])
     score = local(metric, radius=0.3, samples=6, points=200, wrap=wrap, **SCORES[name])(encode, data, seed=1)
-    assert score.settings["wrap"] is wrap and score.settings["sizes"] == [20, 6]
+    assert score.settings["wrap"] is wrap and score.settings["sizes"] == [20, 12]
     options = metric.known_options(kinds=data.factors.kinds, sizes=data.factors.sizes) | SCORES[name]
     by_hand, round_the_end = [], 0
     for step, low in enumerate(score.details["low"]):
