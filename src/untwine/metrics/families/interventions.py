@@ -10,7 +10,7 @@ from jaxtyping import Float64, Int64
 from untwine.errors import UntwineError
 from untwine.metrics.arrays import dead_codes
 from untwine.metrics.designs import Groups, Pairs
-from untwine.metrics.groups import form_groups, grouped, held, paired, refuse_few, split_groups, wrong_shape
+from untwine.metrics.groups import agreeing, form_groups, grouped, held, paired, refuse_few, split_groups, wrong_shape
 from untwine.metrics.score import Outcome, metric
 
 
@@ -63,7 +63,7 @@ def factor_vae_score(
         within, _ = spreads(codes[rows])
         factors = factors[rows]
     elif factors.ndim == 3 and factors.shape[1] > 1:
-        target = held((factors == factors[:, :1]).all(1), "factor_vae_score")
+        target = held(agreeing(factors), "factor_vae_score")
         within, deviation = spreads(codes)
         parts = None
     else:
