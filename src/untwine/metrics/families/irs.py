@@ -93,14 +93,13 @@ def deviation(
         distances -= (filled / count)[:, None] @ distances
         np.abs(distances, out=distances)
         distances[~filled] = -1  # below all others
-        position = quantile * (count - 1)
-        low = np.floor(position).astype(np.int64)
-        largest = _largest(distances, int((count - low).max()))
-        below, above = (  # whatever their number, the distances of a value end at the largest
-            np.take_along_axis(largest, (largest.shape[1] - count + at)[..., None], 1)[:, 0]
-            for at in (low, np.minimum(low + 1, count - 1))
-        )
-        total += (below + (position - low) * (above - below)).sum(0)
+        # Where the quantile is, counted from the largest: there the distances of all values end.
+        position = (1 - quantile) * (counts[same] - 1)
+        high = np.floor(position).astype(np.int64)
+        largest = _largest(distances, int(np.ceil(position).max()) + 1)
+        rows = np.arange(len(high))
+        above, below = largest[rows, -1 - high], largest[rows, -1 - np.ceil(position).astype(np.int64)]
+        total += (above - (position - high)[:, None] * (above - below)).sum(0)
     return total / len(counts)
 
 
