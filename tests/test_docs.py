@@ -125,6 +125,7 @@ def test_the_page_on_your_own_data_runs_as_written(
         "names": ["x", "y", "colour"],
         "sizes": [10, 10, 2],
         "kinds": ["ordered", "ordered", "categorical"],
+        "values": [[x / 2 for x in range(10)], list(range(10)), ["blue", "red"]],
     }
     assert score.values == pytest.approx(names["by_hand"].values) and score.settings["samples"] == 150
     assert local.values.shape == (2,) and local.settings["windows"] == 20

@@ -53,7 +53,11 @@ def _words(seeds: Any, purpose: str, steps: Any, index: Any) -> tuple[Any, Any, 
     """Four random words for every (step, seed, index): tensors `[steps, seeds, indices]`."""
     seeds, steps, index = seeds[None, :, None], steps[:, None, None], index[None, None, :]
     counter = (index, steps * 0 + hashed(purpose), steps & _WORD, steps >> 32 & _WORD)
-    return philox(counter, (seeds & _WORD, seeds >> 32 & _WORD))
+    return philox(counter, _key(seeds))
+
+
+def _key(seeds: Any) -> tuple[Any, Any]:
+    return seeds & _WORD, seeds >> 32 & _WORD
 
 
 # --- torch: for many seeds and many steps at once -----------------------------------------------
@@ -125,3 +129,20 @@ def np_uniform(seed: int, purpose: str, shape: int | tuple[int, ...], step: int 
     """
     shape = (shape,) if isinstance(shape, int) else shape
     return ((np_bits(seed, purpose, math.prod(shape), step) >> 9) + 0.5).reshape(shape) * 2.0**-23
+
+
+def np_bits_of(seed: int, purpose: str, rows: np.ndarray) -> np.ndarray:
+    """A random 32-bit word for each row `[n, k]` of whole numbers, int64 `[n]`: equal rows have equal words.
+
+    It follows from what is in a row, not from its place: rows that are left out change no other's word.
+
+    >>> rows = np.array([[1, 2], [2, 1], [1, 2]])
+    >>> words = np_bits_of(0, "doctest", rows)
+    >>> bool(words[0] == words[2] != words[1]), bool((np_bits_of(0, "doctest", rows[1:]) == words[1:]).all())
+    (True, True)
+    """
+    zero = np.zeros(len(rows), np.int64)
+    words: tuple[Any, ...] = (zero, zero + hashed(purpose), zero, zero)
+    for column in rows.T:
+        words = philox((words[0] ^ column & _WORD, words[1] ^ column >> 32 & _WORD, *words[2:]), _key(seed))
+    return words[0]

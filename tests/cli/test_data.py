@@ -213,6 +213,34 @@ def test_show_draws_a_column_for_each_factor(tmp_path: Path, capsys: Captured):
         assert np.asarray(picture.convert("RGB")).std() > 10
 
 
+def test_show_names_values_as_the_table_does(tmp_path: Path, capsys: Captured):
+    rows = [(f"toy-{toy}", angle / 2) for toy in range(1, 8) for angle in (0, 7, 35)]
+    np.save(tmp_path / "toys.npy", np.arange(21 * 64).reshape(21, 8, 8) % 251)
+    (tmp_path / "toys.csv").write_text("toy,angle\n" + "".join(f"{toy},{angle}\n" for toy, angle in rows))
+    own = ["--dataset.source", str(tmp_path / "toys.npy"), "--dataset.factors", str(tmp_path / "toys.csv")]
+    shown = ["data", "show", "images", *own, "--steps", "3", "--out", str(tmp_path / "toys.png")]
+    assert main([*shown, "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["columns"] == {"toy": ["toy-1", "toy-4", "toy-7"], "angle": [0.0, 3.5, 17.5]}
+    assert said["factors"]["values"] == [[f"toy-{toy}" for toy in range(1, 8)], [0.0, 3.5, 17.5]]
+    assert main(shown) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "toy categorical 7 toy-1, toy-2, toy-3, ..., toy-7" in lines and "angle ordered 3 0, 3.5, 17.5" in lines
+
+
+def test_captions_are_the_names_of_values():
+    from untwine.analysis import factor_traversals
+    from untwine.report import figures
+
+    table = {"toy": ["a cat with a tall hat", "$x$"] * 2, "scale": [0.5, 0.5, 2.0, 2.0]}
+    data = uw.datasets.images(np.arange(4 * 64).reshape(4, 8, 8) % 251, factors=table)
+    figure = figures.factor_traversals(factor_traversals(data))
+    texts = [text.get_text() for text in figure.axes[0].texts]
+    assert texts == [r"\$x\$", "0.5", "a cat with a…", "2"]
+    plain = figures.factor_traversals(factor_traversals(uw.datasets.xy_squares(), steps=2))
+    assert {text.get_text() for text in plain.axes[0].texts} == {"0", "7"}
+
+
 def test_show_of_several_looks_and_of_none(public: Publish, tmp_path: Path, capsys: Captured):
     public("mnist")
     assert main(["data", "show", "mnist", "--steps", "10", "--out", str(tmp_path / "a.png"), "--json"]) == 0

@@ -55,6 +55,34 @@ def test_a_table_and_files(capsys: Captured):
     assert arrays["ground_truth/y_B"][0].tolist() == arrays["values/y_B"].tolist() == list(range(8))
 
 
+def test_values_keep_the_names_of_a_table(capsys: Captured):
+    rows = [(toy, angle) for toy in ("toy-19", "toy-2", "$x$") for angle in (0, 35, 70, 105)]
+    np.save("toys.npy", np.random.default_rng(0).integers(0, 256, (12, 8, 8)).astype(np.uint8))
+    Path("toys.csv").write_text("toy,angle\n" + "".join(f"{toy},{angle}\n" for toy, angle in rows))
+    own = ["images", "--dataset.source", "toys.npy", "--dataset.factors", "toys.csv", *FEW, "--out", "out"]
+    assert main(["perceive", *own, "--json"]) == 0
+    arrays = np.load("out/perceived.npz", allow_pickle=False)
+    assert arrays["values/toy"].tolist() == ["$x$", "toy-19", "toy-2"] and arrays["values/angle"].tolist() == [
+        *range(0, 106, 35)
+    ]
+
+
+def test_rows_of_matrices_have_the_names_of_values():
+    names = {"toy": ["$x$", "a very long name indeed"], "angle": list(range(0, 200, 10))}
+    of = {factor: {"truth": np.eye(len(values)), "seen": np.eye(len(values))} for factor, values in names.items()}
+    figure = perception.matrices(of | {"z": {"truth": np.eye(2), "seen": np.eye(2)}}, values=names)
+    texts = [[label.get_text() for label in axes.get_yticklabels()] for axes in figure.axes]
+    assert texts[0] == texts[3] == [r"\$x\$", "a very long …"] and texts[2] == []
+    assert texts[1] == ["0", "30", "50", "80", "110", "140", "160", "190"]  # eight of twenty, the first and the last
+    assert figure.axes[1].get_yticks().tolist() == [int(text) // 10 for text in texts[1]]
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    boxes = [axes.get_tightbbox() for axes in figure.axes]
+    assert not [1 for i, a in enumerate(boxes) for b in boxes[:i] if a.overlaps(b)]
+    with pytest.raises(UntwineError, match="the matrices of toy have 2 rows, and there are 3 values"):
+        perception.matrices(of, values={"toy": [1, 2, 3]})
+
+
 def test_json_is_the_importance_and_nothing_else(capsys: Captured):
     assert (
         main(["perceive", *SQUARES, "--likelihood", "overlap(squared-error, radius=7)", "--out", "here", "--json"]) == 0

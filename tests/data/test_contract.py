@@ -115,7 +115,7 @@ def test_fingerprints_depend_on_type_shape_and_bytes():
 
 def test_the_decorator_keeps_the_signature():
     signature = inspect.signature(untwine.datasets.three_dots)
-    assert list(signature.parameters) == ["size", "dots", "positions", "radius", "examples", "seed"]
+    assert list(signature.parameters) == ["size", "dots", "positions", "radius", "examples", "seed", "style"]
     assert typing.get_type_hints(untwine.datasets.three_dots)["radius"] is float
     assert untwine.datasets.three_dots.__doc__.startswith("Identical black dots")
 

@@ -98,9 +98,38 @@ def test_names_are_looked_up_with_a_suggestion():
 def test_json_round_trip():
     again = FactorSpace.from_json(json.loads(json.dumps(MIXED.to_json())))
     assert again == MIXED and hash(again) == hash(MIXED)
-    for broken in ({}, {**MIXED.to_json(), "more": 1}, {**MIXED.to_json(), "names": "abc"}):
+    wrong = ({"more": 1}, {"names": "abc"}, {"values": "abc"}, {"values": ["abc", "ab", "c"]}, {"values": [[1], [2]]})
+    for broken in ({}, *({**MIXED.to_json(), **part} for part in wrong)):
         with pytest.raises(UntwineError):
             FactorSpace.from_json(broken)
+
+
+def test_values_have_names():
+    values = (("star", "disc", "box"), tuple(range(0, 360, 30)), tuple(np.linspace(0, 1, 5)))
+    named = FactorSpace(MIXED.names, MIXED.sizes, MIXED.kinds, values)
+    assert named.values == (("star", "disc", "box"), tuple(range(0, 360, 30)), (0.0, 0.25, 0.5, 0.75, 1.0))
+    assert named.named("shape", [2, 0]) == ["box", "star"] and named.named(1, np.array([11])) == [330]
+    assert named.describe([1, 2, 3]) == "shape='disc', angle=60, x=0.75"
+    assert MIXED.named("shape", np.array([2, 0])) == [2, 0] and MIXED.describe([1, 2, 3]) == "shape=1, angle=2, x=3"
+    again = FactorSpace.from_json(json.loads(json.dumps(named.to_json())))
+    assert again == named and hash(again) == hash(named) and again.to_json() == named.to_json()
+    assert named != MIXED and "values" not in MIXED.to_json()  # as it was written before values had names
+    assert np.array_equal(named.sample(20, seed=0), MIXED.sample(20, seed=0))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ((("a", "b"),), "a factor space of 2 factors has values of 1"),
+        ((("a", "b"), (1, 2)), "factor 'y' needs 3 values that differ"),
+        ((("a", "a"), (1, 2, 3)), "factor 'x' needs 2 values that differ"),
+        ((("a", None), (1, 2, 3)), "values of a factor are texts or numbers; 'x' has"),
+        ((("a", "b"), (1, 2, math.nan)), "values of a factor are texts or numbers; 'y' has"),
+    ],
+)
+def test_values_that_name_nothing_are_refused(values, message):
+    with pytest.raises(UntwineError, match=message):
+        FactorSpace(("x", "y"), (2, 3), ("ordered", "ordered"), values)
 
 
 # --- sampling ---------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ def test_observing_shows_the_first_example_of_a_state():
     data = labelled(rows, (3, 2))
     wanted = [(1, 0), (2, 1), (0, 1), (2, 1)]
     assert data.observe(wanted)[:, 0].tolist() == [rows.index(row) for row in wanted]
-    with pytest.raises(UntwineError, match=r"no example has the factors \[1, 1\]: there are examples of 3 of the 6"):
+    with pytest.raises(UntwineError, match=r"no example has the factors a=1, b=1: there are examples of 3 of the 6"):
         data.observe([(1, 0), (1, 1)])
     with pytest.raises(UntwineError, match="its values are 0 to 2"):
         labelled([(3, 0)], (3, 2))
@@ -76,3 +76,12 @@ def test_only_what_a_user_may_change_has_a_content():
         Labelled(table, labels, FactorSpace(("figure",), (2,), ("categorical",)), mutable=True),
     ]
     assert len({own, *(one.content for one in others)}) == 5
+
+
+def test_the_names_of_values_are_no_part_of_the_content():
+    """Runs on a table that was numbered before its values had names are still known; the number is theirs."""
+    table, labels = np.arange(32, dtype=np.uint8).reshape(2, 1, 4, 4), np.array([[0], [1]])
+    before = "sha256:90cbf77bf59b8dadc994c0bbb1d5ee6120b819e95e0bf6727e2031ad2f3f02b0"
+    for values in (None, (("one", "two"),), ((10, 20),)):
+        space = FactorSpace(("digit",), (2,), ("categorical",), values)
+        assert Labelled(table, labels, space, mutable=True).content == before

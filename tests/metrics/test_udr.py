@@ -164,8 +164,24 @@ def test_errors():
         udr(codes, method="spearmann")
     with pytest.raises(UntwineError, match="compares models"):
         udr(codes[:1])
-    with pytest.raises(UntwineError, match="the same n samples"):
+    with pytest.raises(
+        UntwineError, match=r"the same n samples, .*given a list of 2 codes of shapes \[200, 3\], \[199, 5\]"
+    ):
         udr([codes[0], codes[1][:-1]])
+    for said, wrong in {
+        "codes of shape [200, 3]": codes[0],
+        "codes of shape [1, 200, 3]": codes[0][None],
+        "codes of shape [2, 2, 200, 3]": np.zeros((2, 2, 200, 3)),
+        "a list of 1 codes of shapes [200, 3]": codes[:1],
+        "a list of 2 codes of shapes [200], [200]": [codes[0][:, 0], codes[1][:, 0]],
+        "a list of 7 codes of shapes [9], [9], [9], [9], [9] and 2 more": [np.zeros(9)] * 7,
+        "a list of 0 codes": [],
+    }.items():
+        with pytest.raises(
+            UntwineError, match=r"each \[n, d\] .*, in a list or an array \[models, n, d\]; it was"
+        ) as error:
+            udr(wrong)
+        assert str(error.value).endswith(f"it was given {said}")
     with pytest.raises(UntwineError, match=r"kl has shapes \[\[2\], \[5\]\]; it needs .*: \[\[3\], \[5\]\]"):
         udr(codes[:2], kl=[np.ones(2), np.ones(5)])
     with pytest.raises(UntwineError, match="kl holds a NaN"):

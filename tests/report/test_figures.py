@@ -1,6 +1,7 @@
 import io
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -75,10 +76,16 @@ def test_images_are_shown_as_they_are(shape: tuple[int, ...], dtype: type):
 
 def test_images_between_limits():
     grid = np.array([-1.0, 0.0, 1.0, 3.0]).reshape(1, 1, 2, 2)
-    assert pictures(figures.images(grid))[0].tolist() == [[0, 0], [1, 1]]
+    with pytest.warns(UserWarning, match=r"pixels are from -1 to 3, but black is 0 and white 1: .* or other limits"):
+        assert pictures(figures.images(grid))[0].tolist() == [[0, 0], [1, 1]]
     assert pictures(figures.images(grid, limits=(-1, 3)))[0].tolist() == [[0, 0.25], [0.5, 1]]
     assert pictures(figures.images(grid, limits=None))[0].tolist() == [[0, 0.25], [0.5, 1]]
     assert pictures(figures.images(np.ones((1, 1, 2, 2)), limits=None))[0].tolist() == [[0, 0], [0, 0]]
+    with pytest.warns(UserWarning, match="pixels are from 0 to 255, but black is 0 and white 1"):  # not uint8
+        figures.images(np.array([0, 255, 100, 3]).reshape(1, 1, 2, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        figures.images(np.array([-0.3, 0.2, 1.4, 1.0]).reshape(1, 1, 2, 2))  # a reconstruction may well be so
 
 
 @pytest.mark.parametrize("scale", ["all", "row", "each"])

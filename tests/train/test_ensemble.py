@@ -71,6 +71,21 @@ def test_wrong_shapes_are_refused(dots: uw.Ensemble) -> None:
         dots.decode(torch.zeros(3, 5, 3))
 
 
+@pytest.mark.parametrize("function", ["encode", "variances", "posteriors"])
+def test_images_outside_the_range_of_training_are_refused(dots: uw.Ensemble, function: str) -> None:
+    """Codes of pixels 255 times as large are far from those of the same pictures, and nothing would say so."""
+    images = uw.datasets.three_dots(examples=50, size=16).batch(range(7))
+    with torch.no_grad():
+        far = dots.member(0).encode(torch.from_numpy(images).float())
+    assert (far - dots.encode(images)[0]).abs().max() > 1
+    of_images = getattr(dots, function)
+    for wrong in (images.astype(np.float32), torch.from_numpy(images).double()):
+        with pytest.raises(uw.UntwineError, match=r"from 0 to 255, but .* in \[0, 1\]: divide them by 255, or give"):
+            of_images(wrong)
+    with pytest.raises(uw.UntwineError, match=r"int64 from 0 to 255; .*use x\.astype\(np\.uint8\)"):
+        of_images(images.astype(np.int64))
+
+
 def test_load_gives_the_same_members(tmp_path: Path) -> None:
     trained = uw.fit(tiny(seeds=[0, 3]), tmp_path)
     loaded = uw.load(tmp_path)

@@ -23,7 +23,7 @@ from untwine.checks import whole
 from untwine.data.contract import Dataset
 from untwine.errors import UntwineError
 
-# Values of a factor `[steps]`, and an image of each `[steps, *shape]`.
+# Values of a factor `[steps]` as the data calls them, and an image of each `[steps, *shape]`.
 Traversal = tuple[np.ndarray, np.ndarray]
 
 
@@ -32,7 +32,7 @@ def factor_traversals(dataset: Dataset, steps: int = 8, seed: int = 0) -> dict[s
 
     The traversals of all factors pass through one random state. Where not every state has an image, each traversal
     passes through a random example that has neighbours along the factor and shows their values; a factor without such
-    examples is left out.
+    examples is left out. Values are called as in `dataset.factors.values`, or numbered from 0 where that is None.
 
     Args:
         dataset: A dataset with factors.
@@ -54,7 +54,8 @@ def factor_traversals(dataset: Dataset, steps: int = 8, seed: int = 0) -> dict[s
     for factor, (name, size) in enumerate(zip(space.names, space.sizes, strict=True)):
         traversal = states.traversal(factor, kept_values(size, steps), 0, seed)
         if traversal is not None and len(traversal):
-            traversals[name] = states.factors(traversal)[:, factor], states.images(traversal)
+            values = space.named(factor, states.factors(traversal)[:, factor])
+            traversals[name] = np.array(values), states.images(traversal)
     return traversals
 
 

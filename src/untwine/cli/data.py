@@ -178,7 +178,21 @@ def _show(args: list[str]) -> None:
     examples = "untwine data show xy-squares\nuntwine data show dsprites --dataset.rendered true --steps 10"
     build, options = _parse(args, "show", examples, fields)
     dataset, results = named.carried_out(check_picture, draw_dataset, build, options, flags.values(options.show))
+    space = dataset.factors
     if options.json:
-        output.as_json({"dataset": dataset.spec, **results})
+        output.as_json({"dataset": dataset.spec, "factors": space and space.to_json(), **results})
         return
+    if space is not None:
+        rows = [[name, space.kinds[i], str(space.sizes[i]), _values(space, i)] for i, name in enumerate(space.names)]
+        output.table(["factor", "kind", "values", "from first to last"], rows)
     print(f"Saved in {results['out']}")
+
+
+def _values(space: Any, factor: int) -> str:
+    """The first values of a factor and its last."""
+    from untwine.data.factors import text_of
+
+    size = space.sizes[factor]
+    chosen = range(size) if size <= 5 else (0, 1, 2, size - 1)
+    texts = [text if len(text) <= 30 else f"{text[:29]}…" for text in map(text_of, space.named(factor, chosen))]
+    return ", ".join(texts if size <= 5 else [*texts[:3], "...", texts[3]])

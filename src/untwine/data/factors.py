@@ -1,11 +1,11 @@
-"""Factors of variation: their names, sizes and kinds, and samples of their states."""
+"""Factors of variation: their names, sizes, kinds and values, and samples of their states."""
 
 from __future__ import annotations
 
 import math
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,8 @@ from untwine.streams import np_uniform
 KINDS = ("ordered", "cyclic", "categorical")
 # Input of functions that check it; beartype does not understand numpy.typing.ArrayLike.
 ArrayLike = np.ndarray | Sequence[Any]
+# A value of a factor as its data calls it: "toy-19", 35, 0.5.
+Value = str | int | float
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class FactorSpace:
         sizes: The number of values of each factor.
         kinds: `ordered` (neighbouring values are similar), `cyclic` (ordered, and the last value is next to the
             first) or `categorical` (values are labels), for each factor.
+        values: What the data calls the values of each factor ("toy-19", 35), in the order of their numbers; None where
+            they have only numbers, 0 to size - 1. Functions of factors take and return numbers.
 
     >>> space = FactorSpace(("shape", "x"), (3, 4), ("categorical", "ordered"))
     >>> len(space), space.states, space.factors([0, 1, 11]).tolist()
@@ -42,11 +46,12 @@ class FactorSpace:
     names: tuple[str, ...]
     sizes: tuple[int, ...]
     kinds: tuple[str, ...]
+    values: tuple[tuple[Value, ...], ...] | None = field(default=None, repr=False)  # may be thousands
 
     def __post_init__(self) -> None:
         # Lists (from JSON) become tuples, so that equal spaces compare and hash as equal.
-        for field in ("names", "sizes", "kinds"):
-            object.__setattr__(self, field, tuple(getattr(self, field)))
+        for name in ("names", "sizes", "kinds"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
         if not len(self.names) == len(self.sizes) == len(self.kinds):
             raise UntwineError(
                 f"a factor space needs as many names as sizes and kinds; got {len(self.names)} names, "
@@ -62,6 +67,22 @@ class FactorSpace:
             if kind not in KINDS:
                 raise unknown(f"kind of factor {name!r}:", str(kind), KINDS)
         object.__setattr__(self, "sizes", tuple(int(size) for size in self.sizes))
+        object.__setattr__(self, "values", None if self.values is None else self._checked(self.values))
+
+    def _checked(self, values: Sequence[Any]) -> tuple[tuple[Value, ...], ...]:
+        """The values as tuples, refused if there is not one text or number for each number of a factor."""
+        if len(values) != len(self.names):
+            raise UntwineError(f"a factor space of {len(self.names)} factors has values of {len(values)}")
+        checked = tuple(
+            tuple(value.item() if isinstance(value, np.generic) else value for value in of_factor)
+            for of_factor in values
+        )
+        for name, size, of_factor in zip(self.names, self.sizes, checked, strict=True):
+            if len(set(of_factor)) != size or len(of_factor) != size:
+                raise UntwineError(f"factor {name!r} needs {size} values that differ, not {of_factor!r:.80}")
+            if not all(isinstance(value, Value) and value == value for value in of_factor):
+                raise UntwineError(f"values of a factor are texts or numbers; {name!r} has {of_factor!r:.80}")
+        return checked
 
     # --- the grid -------------------------------------------------------------------------------------
 
@@ -86,6 +107,41 @@ class FactorSpace:
         if not 0 <= operator.index(factor) < len(self):
             raise UntwineError(f"there is no factor {factor}; there are {len(self)}: {', '.join(self.names)}")
         return operator.index(factor)
+
+    def only(self, columns: Sequence[int]) -> FactorSpace:
+        """The space of some of the factors.
+
+        >>> FactorSpace(("x", "y", "z"), (4, 5, 6), ("ordered",) * 3).only([2, 0]).sizes
+        (6, 4)
+        """
+        names = tuple(self.names[column] for column in columns)
+        sizes = tuple(self.sizes[column] for column in columns)
+        kinds = tuple(self.kinds[column] for column in columns)
+        values = None if self.values is None else tuple(self.values[column] for column in columns)
+        return FactorSpace(names, sizes, kinds, values)
+
+    def named(self, factor: int | str, numbers: ArrayLike) -> list[Value]:
+        """The values of a factor with these numbers, as the data calls them; the numbers where it has no names.
+
+        Args:
+            factor: The factor, by its name or column.
+            numbers: Numbers of its values, from 0 to size - 1.
+
+        >>> FactorSpace(("size",), (3,), ("ordered",), (("small", "medium", "large"),)).named("size", [0, 2])
+        ['small', 'large']
+        """
+        column, chosen = self.position(factor), np.asarray(numbers, np.int64).tolist()
+        return chosen if self.values is None else [self.values[column][number] for number in chosen]
+
+    def describe(self, state: ArrayLike) -> str:
+        """A state `[k]` in words.
+
+        >>> space = FactorSpace(("toy", "angle"), (2, 2), ("categorical", "cyclic"), (("car", "duck"), (0, 35)))
+        >>> space.describe([1, 1])
+        "toy='duck', angle=35"
+        """
+        values = [self.named(column, [number])[0] for column, number in enumerate(np.asarray(state).tolist())]
+        return ", ".join(f"{name}={value!r}" for name, value in zip(self.names, values, strict=True))
 
     def check(self, factors: ArrayLike) -> Int64[np.ndarray, "n k"]:
         """The factors as int64 `[n, k]`; a value outside the grid is refused."""
@@ -136,6 +192,39 @@ class FactorSpace:
         """
         return self._between(n, seed, "factors", step, np.zeros(len(self), np.int64), np.array(self.sizes))
 
+    def distinct(self, n: int, seed: int, step: int = 0) -> Int64[np.ndarray, "some k"]:
+        """`n` different states in random order, or all states where there are no more.
+
+        They are those of `sample`, in its order, without the repeated ones: a sample of a large grid that repeats no
+        state is returned as it is.
+
+        >>> space = FactorSpace(("x", "y"), (4, 9), ("ordered", "ordered"))
+        >>> len(space.distinct(5, seed=0)), len(np.unique(space.distinct(100, seed=0), axis=0))
+        (5, 36)
+        """
+        n, drawn = min(n, self.states), n
+        while True:
+            rows = self.sample(min(drawn, self.states), seed, step)
+            rows = rows[self._first_occurrences(rows)]
+            if len(rows) >= n or drawn >= self.states:
+                break
+            drawn *= 2
+        if len(rows) < n:
+            # As many draws as there are states miss a third of them: these follow, shuffled. A random order of all
+            # states is the same however it was made, and the draws that would find the last ones are very many.
+            missing = np.setdiff1d(np.arange(self.states), self.index(rows))
+            order = np.argsort(np_uniform(seed, "states not drawn", len(missing), step), kind="stable")
+            rows = np.concatenate([rows, self.factors(missing[order])])
+        return rows[:n]
+
+    def _first_occurrences(self, rows: Int64[np.ndarray, "n k"]) -> Int64[np.ndarray, " different"]:
+        """The positions of the rows that equal no earlier row, ascending."""
+        if self.states <= np.iinfo(np.int64).max:
+            numbers = self.index(rows)
+        else:
+            numbers = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+        return np.sort(np.unique(numbers, return_index=True)[1])
+
     def centroid(self, seed: int, step: int = 0) -> Int64[np.ndarray, " k"]:
         """One state, uniform over the grid: the centre of a window (`windows.around`)."""
         return self._between(1, seed, "centroid", step, np.zeros(len(self), np.int64), np.array(self.sizes))[0]
@@ -172,16 +261,28 @@ class FactorSpace:
         >>> FactorSpace(("x",), (64,), ("ordered",)).to_json()
         {'names': ['x'], 'sizes': [64], 'kinds': ['ordered']}
         """
-        return {"names": list(self.names), "sizes": list(self.sizes), "kinds": list(self.kinds)}
+        values = {} if self.values is None else {"values": [list(of_factor) for of_factor in self.values]}
+        return {"names": list(self.names), "sizes": list(self.sizes), "kinds": list(self.kinds), **values}
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> FactorSpace:
         """The space that `to_json` wrote."""
-        if not isinstance(value, Mapping) or set(value) != {"names", "sizes", "kinds"}:
-            raise UntwineError(f"a factor space is written as names, sizes and kinds; got {value!r}")
-        if not all(isinstance(part, (list, tuple)) for part in value.values()):
-            raise UntwineError(f"names, sizes and kinds of a factor space are lists; got {dict(value)!r}")
-        return FactorSpace(tuple(value["names"]), tuple(value["sizes"]), tuple(value["kinds"]))
+        if not isinstance(value, Mapping) or set(value) - {"values"} != {"names", "sizes", "kinds"}:
+            raise UntwineError(f"a factor space is written as names, sizes, kinds and perhaps values; got {value!r}")
+        named = value.get("values", [])
+        if not all(isinstance(part, (list, tuple)) for part in (*value.values(), *named)):
+            raise UntwineError(f"names, sizes, kinds and values of a factor space are lists; got {dict(value)!r}")
+        values = tuple(map(tuple, named)) if "values" in value else None
+        return FactorSpace(tuple(value["names"]), tuple(value["sizes"]), tuple(value["kinds"]), values)
+
+
+def text_of(value: Value) -> str:
+    """A value of a factor as figures and tables write it.
+
+    >>> [text_of(value) for value in ("toy-19", 35, 2.0, 0.1 + 0.2)]
+    ['toy-19', '35', '2', '0.3']
+    """
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
 def _whole_numbers(array: np.ndarray, what: str) -> np.ndarray:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
+import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar, overload
 
 import numpy as np
 
 from untwine.arguments import bind, hints
 from untwine.data.contract import Dataset
+from untwine.data.files.factor_table import FactorTable
 from untwine.data.files.public import Public
 from untwine.errors import UntwineError
 from untwine.registry import Registry
@@ -32,11 +34,13 @@ def dataset(function: Callable[P, D]) -> Callable[P, D]: ...
 
 @overload
 def dataset(
-    *, public: Public | None = None, settle: Settle | None = None
+    *, public: Public | None = None, settle: Settle | None = None, added: Sequence[str] = ()
 ) -> Callable[[Callable[P, D]], Callable[P, D]]: ...
 
 
-def dataset(function: Any = None, *, public: Public | None = None, settle: Settle | None = None) -> Any:
+def dataset(
+    function: Any = None, *, public: Public | None = None, settle: Settle | None = None, added: Sequence[str] = ()
+) -> Any:
     """Register a function that returns a dataset under its name; the dataset gets its `spec`.
 
     Arguments are converted to the types of the signature (an int where a float is expected becomes a float), so
@@ -47,24 +51,27 @@ def dataset(function: Any = None, *, public: Public | None = None, settle: Settl
         public: The files of a public dataset.
         settle: Takes all arguments and replaces those that depend on this machine, such as "auto" or a relative
             path, so that the spec says what was used.
+        added: Arguments that the dataset got after runs on it were stored. Its spec leaves them out at their
+            defaults, so that the ids of stored runs stay.
 
     >>> import untwine.datasets
     >>> untwine.datasets.synthetic_linear(ratio=1, samples=10).spec
     {'name': 'synthetic_linear', 'ratio': 1.0, 'samples': 10, 'levels': 256, 'seed': 0}
     """
     if function is None:
-        return functools.partial(dataset, public=public, settle=settle)
+        return functools.partial(dataset, public=public, settle=settle, added=added)
     name = function.__name__
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Dataset:
         arguments = _settled(wrapped, bind(f"dataset {name!r}", function, args, kwargs))
         built = function(**arguments)
-        built.spec = {"name": name, **{key: _to_json(value) for key, value in arguments.items()}}
+        built.spec = _spec(wrapped, arguments)
         return built
 
     wrapped.public = public  # type: ignore[attr-defined]
     wrapped.settle = settle  # type: ignore[attr-defined]
+    wrapped.added = tuple(added)  # type: ignore[attr-defined]
     return datasets.add(wrapped)
 
 
@@ -90,7 +97,7 @@ def build(spec: Mapping[str, Any]) -> Dataset:
         raise UntwineError(f"a dataset's spec needs a name, as in {{'name': 'three_dots'}}; got {spec!r}")
     arguments = {key: value for key, value in spec.items() if key != "name"}
     for key, value in arguments.items():
-        if _is_hash(value):
+        if is_hash(value):
             raise UntwineError(
                 f"dataset {spec['name']!r} was made from an array in memory ({str(value['array'])[:19]}..., "
                 f"{value.get('dtype')} {value.get('shape')}), which its spec does not hold: "
@@ -160,16 +167,28 @@ def full_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
     """
     function = datasets[spec["name"]]
     arguments = {key: value for key, value in spec.items() if key != "name"}
-    hashed = dict.fromkeys((key for key, value in arguments.items() if _is_hash(value)), Any)
+    hashed = dict.fromkeys((key for key, value in arguments.items() if is_hash(value)), Any)
     what = f"dataset {function.__name__!r}"
     bound = bind(what, function, kwargs=arguments, annotations=hints(function) | hashed)
     settled = _settled(function, bound)
-    return {"name": function.__name__, **{key: _to_json(value) for key, value in settled.items()}}
+    return _spec(function, settled)
 
 
-def _is_hash(value: Any) -> bool:
-    """Whether an argument of a spec is the hash of an array rather than its value."""
-    return isinstance(value, Mapping) and "array" in value
+def _spec(function: Callable[..., Dataset], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The spec of a dataset with all its arguments, except those that were added later and have their defaults."""
+    values = {key: _to_json(value) for key, value in arguments.items()}
+    parameters = inspect.signature(function).parameters
+    added = [key for key in getattr(function, "added", ()) if _is_default(values[key], parameters[key])]
+    return {"name": function.__name__, **{key: value for key, value in values.items() if key not in added}}
+
+
+def is_hash(value: Any) -> bool:
+    """Whether an argument of a spec is the hash of an array or a table rather than its value.
+
+    >>> is_hash({"array": "sha256:12", "dtype": "uint8", "shape": [2]}), is_hash({"array": [1, 2]})
+    (True, False)
+    """
+    return isinstance(value, Mapping) and str(value.get("array", "")).startswith("sha256:")
 
 
 def absolute(value: Any) -> Any:
@@ -181,10 +200,13 @@ def _to_json(value: Any) -> Any:
     """An argument as JSON."""
     if isinstance(value, Dataset):
         return dict(value.spec)
-    if _is_hash(value) or (isinstance(value, Mapping) and "name" in value):  # a hash, or the spec of a dataset
+    if is_hash(value) or (isinstance(value, Mapping) and "name" in value):  # a hash, or the spec of a dataset
         return dict(value)
     if isinstance(value, np.ndarray):
         return {"array": fingerprint(value), "dtype": value.dtype.name, "shape": list(value.shape)}
+    if isinstance(value, FactorTable):
+        content = np.frombuffer(json.dumps(value.to_json()).encode(), np.uint8)
+        return {"array": fingerprint(content), "dtype": "table", "shape": [len(value), len(value.names)]}
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, (list, tuple)):

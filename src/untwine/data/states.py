@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
 
@@ -106,7 +107,9 @@ class InMemory(Dataset):
         if self.factors is None:
             return fingerprint(self._table)
         labels = fingerprint(self.factors_of(np.arange(len(self))))
-        parts = f"{fingerprint(self._table)} {labels} {self.factors.to_json()}"
+        # Without the names of values: no weight and no score depends on them.
+        space = dataclasses.replace(self.factors, values=None)
+        parts = f"{fingerprint(self._table)} {labels} {space.to_json()}"
         return fingerprint(np.frombuffer(parts.encode(), np.uint8))
 
 
@@ -148,7 +151,7 @@ class Labelled(InMemory):
         missing = self._states[positions] != keys
         if missing.any():
             raise UntwineError(
-                f"no example has the factors {factors[missing][0].tolist()}: there are examples of "
+                f"no example has the factors {self.factors.describe(factors[missing][0])}: there are examples of "
                 f"{len(self._states):,} of the {self.factors.states:,} states"
             )
         return self._table[self._first[positions]]

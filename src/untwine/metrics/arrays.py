@@ -55,7 +55,7 @@ def check_arrays(arrays: Mapping[str, Any], continuous: bool, metric: str) -> Ar
     """
     details: dict[str, Any] = {}
     settings: dict[str, Any] = {}
-    varying_factors = None
+    factors = varying_factors = None
     shared: dict[str, np.ndarray] = {}
     if "factors" in arrays:
         factors = _factors(arrays["factors"], continuous, metric)
@@ -66,16 +66,15 @@ def check_arrays(arrays: Mapping[str, Any], continuous: bool, metric: str) -> Ar
         settings["samples"] = int(np.prod(factors.shape[:-1]))
         shared["factors"] = factors if varying_factors.all() else factors[..., varying_factors]
     by_member = {name: value for name, value in arrays.items() if name not in ("factors", *OBJECTS)}
-    checked = {name: _array(name, value, shared.get("factors"), metric) for name, value in by_member.items()}
+    checked = {name: _array(name, value, factors, metric) for name, value in by_member.items()}
     checked |= {name: (arrays[name], isinstance(arrays[name], list)) for name in OBJECTS if name in arrays}
     packs = {pack for _, pack in checked.values()}
     if len(packs) > 1:
-        raise UntwineError(f"{metric}: some of {', '.join(checked)} are those of several members, others not")
+        raise UntwineError(f"{metric}: some are those of several members, others not: {_listed(arrays)}")
     pack = packs.pop() if packs else False
     stacked = {name: value if pack else value[None] for name, (value, _) in checked.items() if name in by_member}
-    lengths = {name: array.shape[:2] for name, array in stacked.items()}
-    if len(set(lengths.values())) > 1:
-        raise UntwineError(f"{metric}: members and samples differ: {lengths}")
+    if len({array.shape[:2] for array in stacked.values()}) > 1:
+        raise UntwineError(f"{metric}: the numbers of members or samples differ: {_listed(arrays)}")
     each = stacked | {name: value if pack else [value] for name, (value, _) in checked.items() if name in OBJECTS}
     counts = {name: len(value) for name, value in each.items()}
     if len(set(counts.values())) > 1:
@@ -100,20 +99,27 @@ def check_models(arrays: Mapping[str, Any], continuous: bool, metric: str) -> Ar
         metric: The name for error messages.
     """
     for name, value in arrays.items():
-        if not isinstance(value, list | tuple | np.ndarray) and not hasattr(value, "detach"):
+        if not isinstance(value, list | tuple) and not getattr(value, "ndim", 0):
             raise UntwineError(
                 f"{metric} takes a list of {name} [n, d], one for each model, not {type(value).__name__}"
             )
-    counts = {name: len(value) for name, value in arrays.items()}
-    if len(set(counts.values())) > 1 or min(counts.values()) < 2:
-        raise UntwineError(f"{metric} compares models: it takes {', '.join(arrays)} of two or more, not of {counts}")
+    # A list of arrays, or one array with the models as its first dimension.
+    shapes = {name: [_shape(model) for model in value] for name, value in arrays.items()}
+    wrong = UntwineError(
+        f"{metric} compares models: it takes {', '.join(arrays)} of two or more, each [n, d] of the same n samples, in "
+        f"a list or an array [models, n, d]; it was given {' and '.join(_given(*item) for item in arrays.items())}"
+    )
+    counts = {len(of_models) for of_models in shapes.values()}
+    fit = all(len(shape) in _DIMENSIONS.get(name, (2,)) for name, of_models in shapes.items() for shape in of_models)
+    if len(counts) > 1 or min(counts) < 2 or not fit:
+        raise wrong
     models = [
         check_arrays({name: value[i] for name, value in arrays.items()}, continuous, f"{metric}, model {i}")
-        for i in range(next(iter(counts.values())))
+        for i in range(counts.pop())
     ]
     samples = {model.settings["samples"] for model in models}
-    if len(samples) > 1 or any(model.pack for model in models):
-        raise UntwineError(f"{metric} takes a list of codes [n, d] of the same n samples, one for each model")
+    if len(samples) > 1:
+        raise wrong
     dead = {"dead_codes": [model.details["dead_codes"] for model in models]} if "codes" in arrays else {}
     return Arrays([model.members[0] for model in models], True, dead, {"samples": samples.pop(), "models": len(models)})
 
@@ -165,19 +171,39 @@ def _array(name: str, value: Any, factors: np.ndarray | None, metric: str) -> tu
     array = as_array(value)
     if not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array):
         raise UntwineError(f"{metric}: {name} are {array.dtype}; they must be numbers")
-    dimensions, shape = _DIMENSIONS[name], _SHAPES[name]
+    dimensions, shape, beside = _DIMENSIONS[name], _SHAPES[name], ""
     if factors is not None:
         dimensions, shape = (factors.ndim,), f"[{', '.join(map(str, factors.shape[:-1]))}, d]"
+        beside = f", since factors have shape {list(factors.shape)}"
     if array.ndim not in dimensions and array.ndim - 1 not in dimensions:
         raise UntwineError(
-            f"{metric}: {name} have shape {list(array.shape)}; they must be {shape}, or [members, {shape[1:]}"
+            f"{metric}: {name} have shape {list(array.shape)}; they must be {shape}, or [members, {shape[1:]}{beside}"
         )
     pack = array.ndim not in dimensions
     samples = array.shape[pack : pack + (1 if factors is None else factors.ndim - 1)]
     if factors is not None and samples != factors.shape[:-1]:
         raise UntwineError(
-            f"{metric}: there are {name} for {list(samples)} samples, and factors for {list(factors.shape[:-1])}"
+            f"{metric}: there are {name} for {list(samples)} samples, and factors for {list(factors.shape[:-1])}; "
+            f"their shapes are {list(array.shape)} and {list(factors.shape)}"
         )
     if 0 in array.shape:
         raise UntwineError(f"{metric}: {name} of shape {list(array.shape)} are empty")
     return finite(array, f"{metric}: {name}"), pack
+
+
+def _listed(arrays: Mapping[str, Any]) -> str:
+    """The names and shapes of arrays, for an error."""
+    return ", ".join(f"{name} {_shape(value)}" for name, value in arrays.items() if name not in OBJECTS)
+
+
+def _given(name: str, models: Any) -> str:
+    """What was given for an array of each model, with its shape or shapes."""
+    if hasattr(models, "shape"):
+        return f"{name} of shape {_shape(models)}"
+    shapes = [str(_shape(model)) for model in models]
+    more = f" and {len(shapes) - 5} more" if len(shapes) > 5 else ""
+    return f"a list of {len(shapes)} {name}" + (f" of shapes {', '.join(shapes[:5])}{more}" if shapes else "")
+
+
+def _shape(value: Any) -> list[int]:
+    return list(value.shape if hasattr(value, "shape") else as_array(value).shape)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int64
@@ -19,7 +20,7 @@ __dir__ = directory(__all__)
 
 @dataclass(frozen=True)
 class Design(ABC):
-    """How a metric's sample is drawn. `points` is the default number of its states.
+    """How a metric's sample is drawn. `points` is the default number of its states; no sample has more than there are.
 
     A design that `intervenes` chooses states itself, or serves a metric that counts on independent factors: both need
     an image of every state. Any other design may draw from the examples that there are.
@@ -39,36 +40,66 @@ class Design(ABC):
             step: The number of the sample, such as that of a window.
         """
 
+    @abstractmethod
+    def count(self, grid: FactorSpace, points: int) -> int:
+        """How many states `draw` returns."""
+
+    def suited(self, grid: FactorSpace, points: int) -> Design:
+        """The design that a grid is sampled by: this one, unless the grid is too small for it."""
+        return self
+
+    def options(self, points: int) -> dict[str, Any]:
+        """Options of a metric that follow from the number of points."""
+        return {}
+
 
 @dataclass(frozen=True)
 class Independent(Design):
-    """`[n, k]`: independent, uniform over the grid.
+    """`[n, k]`: different states in random order; all of them, each once, where there are no more than `points`.
+
+    A metric that fits a model to a part of these and tests it on the rest never tests on a picture that it was fitted
+    to.
 
     >>> grid = FactorSpace(("x", "y"), (4, 9), ("ordered", "ordered"))
-    >>> Independent().draw(grid, points=5, seed=0).shape
-    (5, 2)
+    >>> Independent().draw(grid, points=5, seed=0).shape, Independent().draw(grid, points=10_000, seed=0).shape
+    ((5, 2), (36, 2))
     """
 
     intervenes: bool = field(default=False, kw_only=True, compare=False)
 
     def draw(self, grid: FactorSpace, points: int, seed: int, step: int = 0) -> Int64[np.ndarray, "*samples k"]:
-        return grid.sample(points, seed, step)
+        return grid.distinct(points, seed, step)
+
+    def count(self, grid: FactorSpace, points: int) -> int:
+        return min(points, grid.states)
 
 
 @dataclass(frozen=True)
 class Groups(Design):
     """`[groups, size, k]`: in each group one factor, chosen at random, has one value; the others are random.
 
-    What FactorVAE's score votes on (Kim & Mnih 2018). Factors of a single value are never chosen.
+    What FactorVAE's score votes on (Kim & Mnih 2018). Factors of a single value are never chosen. States are drawn
+    with replacement, so a state may be in several groups, those that a metric trains on and those that it tests on.
+    Where there are no more states than `points` every state would be, and a metric with `plain` gets all states as
+    they are, each once (`Independent`), and forms as many groups itself, for training and for testing of different
+    states.
+
+    Args:
+        points: The default number of states.
+        size: States (or pairs of states) in a group.
+        plain: Whether the metric takes plain samples too, by its option `groups`.
 
     >>> grid = FactorSpace(("x", "y"), (40, 9), ("ordered", "ordered"))
     >>> states = Groups(size=8).draw(grid, points=24, seed=0)
     >>> states.shape, (np.ptp(states, axis=1) == 0).sum(1).tolist()
     ((3, 8, 2), [1, 1, 1])
+    >>> Groups(plain=True).suited(grid, points=360).draw(grid, points=360, seed=0).shape
+    (360, 2)
     """
 
     points: int = 15_000 * 64
     size: int = 64
+    plain: bool = field(default=False, kw_only=True)
 
     @property
     def states(self) -> int:
@@ -81,6 +112,15 @@ class Groups(Design):
         if points < self.states:
             raise UntwineError(f"{points} points are too few: a group alone has {self.states}")
         return points // self.states
+
+    def count(self, grid: FactorSpace, points: int) -> int:
+        return self._groups(points) * self.states
+
+    def suited(self, grid: FactorSpace, points: int) -> Design:
+        return Independent() if self.plain and grid.states <= points else self
+
+    def options(self, points: int) -> dict[str, Any]:
+        return {"groups": self._groups(points)}
 
     def draw(self, grid: FactorSpace, points: int, seed: int, step: int = 0) -> Int64[np.ndarray, "*samples k"]:
         groups = self._groups(points)

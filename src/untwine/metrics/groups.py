@@ -58,8 +58,8 @@ def grouped(
 ) -> tuple[Int64[np.ndarray, "groups size"], Int64[np.ndarray, " groups"]]:
     """Groups of rows of a sample that share a factor's value, and the factors held.
 
-    A factor is chosen at random, then a row, and then the rows of the group, independently, among those with the same
-    value. Values that occur once make no groups.
+    Factors take turns; a row is chosen at random, and then the rows of the group, independently, among those with the
+    same value. Values that occur once make no groups.
 
     Args:
         factors: The factors of the sample.
@@ -68,11 +68,11 @@ def grouped(
         seed: Seed of all choices.
         metric: The name for error messages.
 
-    >>> rows, factor = grouped(np.arange(40)[:, None] % 4, groups=3, size=5, seed=0, metric="factor_vae_score")
-    >>> (rows % 4 == rows[:, :1] % 4).all(), factor.tolist()
-    (np.True_, [0, 0, 0])
+    >>> rows, factor = grouped(np.arange(40)[:, None] % [4, 5], groups=3, size=5, seed=0, metric="factor_vae_score")
+    >>> (rows[0] % 4 == rows[0, 0] % 4).all(), (rows[1] % 5 == rows[1, 0] % 5).all(), factor.tolist()
+    (np.True_, np.True_, [0, 1, 0])
     """
-    held_factors = _choose_factors(groups, factors.shape[1], seed)
+    held_factors = np.arange(groups) % factors.shape[1]
     rows = np.empty((groups, size), np.int64)
     for factor, column in enumerate(factors.T):
         mine = np.flatnonzero(held_factors == factor)
@@ -88,7 +88,8 @@ def paired(
 ) -> tuple[Int64[np.ndarray, "groups size 2"], Int64[np.ndarray, " groups"]]:
     """Groups of pairs of rows of a sample that share a value of the group's factor, and the factors held.
 
-    A pair's first row is drawn from those whose value occurs again, its second from the other rows of that value.
+    Factors take turns; a pair's first row is drawn from those whose value occurs again, its second from the other rows
+    of that value.
 
     Args:
         factors: The factors of the sample.
@@ -101,7 +102,7 @@ def paired(
     >>> (rows[..., 0] % 4 == rows[..., 1] % 4).all(), (rows[..., 0] == rows[..., 1]).any()
     (np.True_, np.False_)
     """
-    held_factors = _choose_factors(groups, factors.shape[1], seed)
+    held_factors = np.arange(groups) % factors.shape[1]
     rows = np.empty((groups, size, 2), np.int64)
     for factor, column in enumerate(factors.T):
         mine = np.flatnonzero(held_factors == factor)
@@ -112,11 +113,6 @@ def paired(
         step = 1 + (uniforms[..., 1] * (length - 1)).astype(np.int64)
         rows[mine] = order[np.stack([first, begin + (first - begin + step) % length], -1)]
     return rows, held_factors
-
-
-def _choose_factors(groups: int, k: int, seed: int) -> Int64[np.ndarray, " groups"]:
-    """The factor that each group holds, at random."""
-    return (np_uniform(seed, "held factor", groups) * k).astype(np.int64)
 
 
 def _blocks(column: Int64[np.ndarray, " n"], factor: int, least: int, seed: int, metric: str) -> tuple[np.ndarray, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from untwine.metrics.designs import Design, Groups
 from untwine.metrics.encoder import Encoder
 from untwine.metrics.examples import refuse_interventions
 from untwine.metrics.score import Metric, Score, metrics
-from untwine.metrics.windows import Sample, Windows, draw_samples
+from untwine.metrics.windows import Sample, Windows, count_samples, draw_samples
 from untwine.progress import counter
 
 PAIRED = ("codes", "factors")  # the arrays of metrics that are scored on samples
@@ -41,8 +41,9 @@ class Task:
     label: str = ""  # for the progress bar
 
     def score(self, sample: Sample, seed: int) -> Score:
-        """The score of a sample. Kinds of factors and the seed are passed on to metrics that have such options."""
-        known = self.metric.known_options(kinds=sample.window.space.kinds, seed=seed)
+        """The score of a sample. What is known of it is passed on to metrics that have such options."""
+        of_design = self.design.options(self.points)
+        known = self.metric.known_options(kinds=sample.window.space.kinds, seed=seed, **of_design)
         return self.metric(sample.codes, sample.factors, **known | self.arguments)
 
     def refuse_missing_states(self, encoder: Encoder) -> None:
@@ -56,7 +57,7 @@ def bind(metric: Any, points: int | None = None, windows: Windows | None = None,
 
     Args:
         metric: A name, a metric, or a `functools.partial` of one.
-        points: States in a sample; None takes the number of the metric's design.
+        points: The most states in a sample; None takes the number of the metric's design.
         windows: The windows of a local score; None samples all states.
         **arguments: Arguments of the metric.
 
@@ -128,9 +129,10 @@ def _score_group(
     errors: dict[int, UntwineError] = {}
     chosen: list[Window] = []
     try:
-        with _counted(tasks, encoder, progress):
-            chosen = [whole(encoder.space)] if windows is None else windows.choose(encoder, seed)
+        chosen = [whole(encoder.space)] if windows is None else windows.choose(encoder, seed)
+        with _counted(tasks, chosen, encoder, progress) as count:
             for sample in draw_samples(chosen, design, points, encoder, seed):
+                count(len(sample))
                 for i, task in enumerate(tasks):
                     if i in errors:
                         continue
@@ -151,20 +153,37 @@ def _score_group(
 
 
 @contextlib.contextmanager
-def _counted(tasks: Sequence[Task], encoder: Encoder, progress: bool | None) -> Iterator[None]:
-    """A progress bar over the images that are encoded meanwhile."""
+def _counted(
+    tasks: Sequence[Task], windows: Sequence[Window], encoder: Encoder, progress: bool | None
+) -> Iterator[Callable[[int], None]]:
+    """A progress bar over the points of all samples, and a function to call with the number in each when it is encoded.
+
+    The bar moves while images are encoded. Those that were encoded before, for another window or metric, are added by
+    that function, so that the bar is full at the end.
+    """
     if progress is False:
-        yield
+        yield lambda points: None
         return
-    windows, points = tasks[0].windows, tasks[0].points
-    labels = ", ".join(task.label for task in tasks) + ("" if windows is None else f", radius {windows.radius:g}")
-    if not encoder.dataset.complete:
-        points = min(points, len(encoder.dataset))
+    chosen = tasks[0].windows
+    labels = ", ".join(task.label for task in tasks) + ("" if chosen is None else f", radius {chosen.radius:g}")
+    images = 0
+
+    def count_images(more: int) -> None:
+        nonlocal images
+        images += more
+        advance(more)
+
+    def count_sample(points: int) -> None:
+        nonlocal images
+        advance(points - images)
+        images = 0
+
     before = encoder.on_images
-    with counter(labels, (1 if windows is None else windows.count) * points, progress) as count:
-        encoder.on_images = count
+    total = count_samples(windows, tasks[0].design, tasks[0].points, encoder)
+    with counter(labels, total, progress) as advance:
+        encoder.on_images = count_images
         try:
-            yield
+            yield count_sample
         finally:
             encoder.on_images = before
 
@@ -187,14 +206,30 @@ def average(scores: Sequence[Score], windows: Sequence[Window], chosen: Windows)
     details["dead_codes"] = [score.details["dead_codes"] for score in scores]
     details["low"] = [list(window.low) for window in windows]
     details["sizes"] = [list(window.grid.sizes) for window in windows]
+    if windows[0].space.values is not None:
+        details["ranges"] = [named_range(window) for window in windows]
     counts = [score.settings["samples"] for score in scores]
-    samples = counts[0] if len(set(counts)) == 1 else counts  # windows hold different numbers of examples
+    samples = counts[0] if len(set(counts)) == 1 else counts  # windows hold different numbers of states or examples
     settings = {"samples": samples, "radius": chosen.radius, "windows": len(scores), **chosen.rules}
     return Score(f"local_{first.metric}", values.mean(-1), details, first.settings | settings, first.parts)
 
 
+def named_range(window: Window) -> dict[str, list[Any]]:
+    """The first and the last value of each factor in a window, as the data calls them."""
+    space, last = window.space, np.array(window.grid.sizes) - 1
+    ends = window.place(np.stack([0 * last, last]))
+    return {name: space.named(column, ends[:, column]) for column, name in enumerate(space.names)}
+
+
 def with_data(score: Score, dataset: Dataset, seed: int) -> Score:
-    """The score with the data and the seed of its sample among the settings."""
+    """The score with the data and the seed of its sample among the settings.
+
+    Where the values of factors have names, the details have them, too: other details number factors and values.
+    """
     content = dataset.content
     data = dict(dataset.spec) | ({"content": content} if content else {})
-    return dataclasses.replace(score, settings=score.settings | {"dataset": data, "sampling_seed": seed})
+    details, space = score.details, dataset.factors
+    if "constant_factors" in details and space is not None and space.values is not None:
+        details = details | {"factor_values": dict(zip(space.names, map(list, space.values), strict=True))}
+    settings = score.settings | {"dataset": data, "sampling_seed": seed}
+    return dataclasses.replace(score, details=details, settings=settings)

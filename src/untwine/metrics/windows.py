@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -60,6 +61,9 @@ class Sample:
     codes: np.ndarray
     factors: np.ndarray
 
+    def __len__(self) -> int:
+        return math.prod(self.factors.shape[:-1])
+
 
 def draw_samples(
     windows: Iterable[Window], design: Design, points: int, encoder: Encoder, seed: int
@@ -69,15 +73,23 @@ def draw_samples(
     Args:
         windows: The windows, in their order: the place of a window is part of its sample's seed.
         design: Which states to draw where there is an image of every state.
-        points: States or examples in a sample; of examples no more than there are.
+        points: The most states or examples in a sample; each is in it at most once, unless the design draws groups.
         encoder: The codes of states and of examples.
         seed: Seed of the samples.
     """
     for step, window in enumerate(windows):
         if encoder.dataset.complete:
-            factors = window.place(design.draw(window.grid, points, seed, step))
+            drawn = design.suited(window.grid, points).draw(window.grid, points, seed, step)
+            factors = window.place(drawn)
             yield Sample(window, encoder(factors), factors)
         else:
             held = inside(window, encoder.labels)
             numbers = held[among(len(held), points, seed, step)]
             yield Sample(window, encoder.of_examples(numbers), encoder.labels[numbers])
+
+
+def count_samples(windows: Iterable[Window], design: Design, points: int, encoder: Encoder) -> int:
+    """How many states or examples the samples of all windows have together; see `draw_samples` for the arguments."""
+    if encoder.dataset.complete:
+        return sum(design.suited(window.grid, points).count(window.grid, points) for window in windows)
+    return sum(min(points, len(inside(window, encoder.labels))) for window in windows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +53,14 @@ def tiles(value: ArrayLike, name: str) -> Float64[np.ndarray, "rows columns chan
 
 def plain(tiles: Float64[np.ndarray, "rows columns channels y x"], limits: Limits) -> list[list[Styled]]:
     """Grey or coloured pictures between limits."""
-    low, high = (float(tiles.min()), float(tiles.max())) if limits is None else limits
+    least, most = float(tiles.min()), float(tiles.max())
+    low, high = (least, most) if limits is None else limits
+    if least < 2 * low - high or most > 2 * high - low:
+        warnings.warn(
+            f"pixels are from {least:.3g} to {most:.3g}, but black is {low:g} and white {high:g}: give uint8 from 0 to "
+            "255, floats in [0, 1], or other limits",
+            stacklevel=3,
+        )
     shown = np.clip((tiles - low) / ((high - low) or 1), 0, 1)
     style = dict(cmap="gray", vmin=0, vmax=1)
     return [[(_picture(tile), style) for tile in row] for row in shown]

@@ -29,7 +29,8 @@ def write_perceived_factors(
     """Measure how far apart a loss perceives the values of each factor (michlo2023, sections 4, 5 and A).
 
     Returns the importance of the factors and the mean distance matrices along them, and writes them into a folder:
-    importance.json, perceived.npz (an array `distance/factor` for each matrix), matrices.png and cumulative.png.
+    importance.json, perceived.npz (an array `distance/factor` for each matrix, and `values/factor`, what its rows are),
+    matrices.png and cumulative.png.
     Distances are L(x, y) - L(x, x) per element, so that the distance of an image from itself is 0.
 
     Args:
@@ -50,13 +51,15 @@ def write_perceived_factors(
     folder = Path(out) if out is not None else default_folder(short_name(dataset), likelihood)
     with _writable(folder):
         importance = perception.factor_importance(dataset, likelihood, pairs, seed, progress=track)
-        matrices, arrays = {}, {}
+        matrices, arrays, values = {}, {}, {}
         if (space := dataset.factors) is not None:
             # Two values of a categorical factor are either the same or not: its distances are 0 and 1.
             distances = {"ground truth": ground_truth(space.kinds), "perceived": perceived(likelihood, True)}
             matrices = distance_matrices(dataset, distances, traversals, seed, progress=track)
             arrays = {f"{d.replace(' ', '_')}/{f}": matrix for f, by in matrices.items() for d, matrix in by.items()}
-            arrays |= {f"values/{f}": kept_values(space.sizes[space.position(f)]) for f in matrices}
+            values = {f: space.named(f, kept_values(space.sizes[space.position(f)])) for f in matrices}
+            arrays |= {f"values/{f}": np.array(of_factor) for f, of_factor in values.items()}
+            values = values if space.values else {}
         title = f"{short_name(dataset)}: {importance.likelihood}"
         files = FILES if matrices else FILES[:2]
         try:
@@ -67,7 +70,7 @@ def write_perceived_factors(
                 figures.save(figures.cumulative(importance, title), new / FILES[1])
                 if matrices:
                     np.savez_compressed(new / FILES[2], **arrays)  # pyright: ignore[reportArgumentType]
-                    figures.save(figures.matrices(matrices, title), new / FILES[3])
+                    figures.save(figures.matrices(matrices, title, values), new / FILES[3])
                 for name in FILES:
                     if name in files:
                         (new / name).replace(folder / name)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
-from itertools import zip_longest
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate, zip_longest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from untwine.analysis.perception import Importance, Row
 from untwine.checks import as_array
+from untwine.data.factors import Value, text_of
 from untwine.errors import UntwineError
 from untwine.report import mosaic
 
@@ -19,10 +20,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SIDE = 1.35  # inches of a matrix
+_LABELLED = 8  # the most rows of a matrix that are labelled
 
 
 def factor_traversals(traversals: Mapping[str, tuple[ArrayLike, ArrayLike]], title: str = "") -> Figure:
-    """A column of images for each factor, with the index of the factor's value below each image.
+    """A column of images for each factor, with the factor's value below each image.
 
     Args:
         traversals: The result of `analysis.factor_traversals`.
@@ -38,15 +40,19 @@ def factor_traversals(traversals: Mapping[str, tuple[ArrayLike, ArrayLike]], tit
             "no two examples differ in one factor alone, so no factor can be shown by itself; without factors, random "
             "examples are shown"
         )
-    columns, numbers = [], []
+    columns, texts = [], []
     for values, images in traversals.values():
         columns.append(mosaic.plain(mosaic.tiles(as_array(images)[None], "images"), (0.0, 1.0))[0])
-        numbers.append([str(value) for value in as_array(values)])
-    captions = list(zip_longest(*numbers, fillvalue=""))
+        texts.append(_texts(as_array(values).tolist(), 13))
+    captions = list(zip_longest(*texts, fillvalue=""))
     return mosaic.mosaic(list(zip_longest(*columns)), None, list(traversals), captions, title)
 
 
-def matrices(matrices: Mapping[str, Mapping[str, Any]], title: str | None = None) -> Figure:
+def matrices(
+    matrices: Mapping[str, Mapping[str, Any]],
+    title: str | None = None,
+    values: Mapping[str, Sequence[Value]] | None = None,
+) -> Figure:
     """Distance matrices: a column for each factor, a row for each distance.
 
     Each matrix has its own colour scale, whose ends are written below it: what counts is the pattern. Unknown values
@@ -55,6 +61,8 @@ def matrices(matrices: Mapping[str, Mapping[str, Any]], title: str | None = None
     Args:
         matrices: The result of `analysis.distance_matrices`. Of matrices `[members, f, f]` the mean is shown.
         title: Written above.
+        values: The values of factors by name, one for each row of a matrix: some are written beside it, from the top
+            down. The columns have the same order.
 
     >>> by_distance = {"ground truth": np.eye(3), "perceived": np.ones((3, 3))}
     >>> len(matrices({"x": by_distance}).axes)
@@ -67,19 +75,23 @@ def matrices(matrices: Mapping[str, Mapping[str, Any]], title: str | None = None
     if not rows:
         raise UntwineError("there are no matrices to draw")
     columns = list(matrices)
-    left = 0.25 + 0.08 * max(map(len, rows))  # room for the longest name of a row
-    step, line = _SIDE + 0.12, 0.18
-    width = left + len(columns) * step + 0.1
+    beside = {column: _row_labels(column, by_distance, values or {}) for column, by_distance in matrices.items()}
+    # Room for the longest value beside each matrix.
+    steps = [_SIDE + 0.12 + (0.05 + 0.05 * max(map(len, texts)) if texts else 0) for _, texts in beside.values()]
+    ends = [*accumulate(steps, initial=0.25 + 0.08 * max(map(len, rows)))]  # first, room for the longest name of a row
+    line = 0.18
+    width = ends[-1] + 0.1
     lines = textwrap.wrap(title or "", int(11 * width))
     top = 0.35 + line * (len(lines) + 1)
     height = top + len(rows) * (_SIDE + 0.3) + 0.05
     figure = Figure(figsize=(width, height))
     for i, row in enumerate(rows):
         for j, column in enumerate(columns):
-            place = (left + j * step, height - top - i * (_SIDE + 0.3) - _SIDE, _SIDE, _SIDE)
+            place = (ends[j + 1] - _SIDE - 0.12, height - top - i * (_SIDE + 0.3) - _SIDE, _SIDE, _SIDE)
             axes = figure.add_axes((place[0] / width, place[1] / height, place[2] / width, place[3] / height))
             axes.set_xticks([])
-            axes.set_yticks([])
+            axes.set_yticks(*beside[column], fontsize=6)
+            axes.tick_params(length=0, pad=2)
             if i == 0:
                 axes.set_title(_short(column), fontsize=10, pad=5)
             if j == 0:
@@ -163,11 +175,29 @@ def cumulative(importance: Importance, title: str | None = None) -> Figure:
     return figure
 
 
+def _row_labels(
+    factor: str, by_distance: Mapping[str, Any], values: Mapping[str, Sequence[Value]]
+) -> tuple[list[int], list[str]]:
+    """The rows of a factor's matrices that are labelled, and their labels."""
+    if factor not in values:
+        return [], []
+    size = np.shape(next(iter(by_distance.values())))[-1]
+    if len(values[factor]) != size:
+        raise UntwineError(f"the matrices of {factor} have {size} rows, and there are {len(values[factor])} values")
+    rows = np.unique(np.linspace(0, size - 1, min(size, _LABELLED)).round().astype(int)).tolist()
+    return rows, _texts([values[factor][row] for row in rows], 13)
+
+
+def _texts(values: Iterable[Value], longest: int) -> list[str]:
+    """Values of a factor as texts of at most so many characters."""
+    return [_short(text_of(value), longest) for value in values]
+
+
 def _names(rows: list[Row]) -> str:
     """The names of factors, three to a line."""
     names = [_short(row.name) for row in rows]
     return "\n".join(", ".join(names[i : i + 3]) for i in range(0, len(names), 3))
 
 
-def _short(name: str) -> str:
-    return mosaic.literal(name if len(name) <= 18 else name[:17] + "…")
+def _short(name: str, longest: int = 18) -> str:
+    return mosaic.literal(name if len(name) <= longest else name[: longest - 1] + "…")

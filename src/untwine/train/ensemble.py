@@ -22,6 +22,7 @@ from untwine.data import Dataset
 from untwine.errors import UntwineError, brief
 from untwine.kernels import dispatch
 from untwine.model.info import Info
+from untwine.model.inputs import as_examples
 from untwine.model.posteriors import Q
 from untwine.model.vae import VAE
 from untwine.train import checkpoint
@@ -76,7 +77,8 @@ class Ensemble:
         """The posterior means of examples.
 
         Args:
-            x: Examples `[n, *shape]`: images as uint8 or as floats in [0, 1], vectors as floats.
+            x: Examples `[n, *shape]`: images as uint8 or as floats in [0, 1], vectors as floats. Others are refused, as
+                their codes would mean nothing.
             batch: How many examples are encoded at once; None decides by the room on the device.
         """
         return self._encoded(lambda vae, x: vae.encode(x), x, batch)
@@ -120,9 +122,7 @@ class Ensemble:
 
     def _encoded(self, function: Any, x: ArrayLike | Tensor, batch: int | None) -> Tensor:
         """A function of examples that all members share; the codes stay on the device until all are there."""
-        examples = x if isinstance(x, Tensor) else torch.from_numpy(np.ascontiguousarray(x))
-        if tuple(examples.shape[1:]) != self.info.shape or len(examples) == 0:
-            raise UntwineError(f"examples must have shape [n, {_join(self.info.shape)}], not {list(examples.shape)}")
+        examples = as_examples(x, self.info)
         size = self._at_once() if batch is None else batch
 
         def mapped() -> Tensor:
@@ -176,10 +176,6 @@ def _restored(member: Member, info: Info, state: dict[str, Tensor]) -> VAE:
 def _kernels(wanted: bool) -> contextlib.AbstractContextManager[Any]:
     """A context in which convolutions run as our own kernels, if wanted."""
     return dispatch.fast() if wanted else contextlib.nullcontext()
-
-
-def _join(shape: tuple[int, ...]) -> str:
-    return ", ".join(str(side) for side in shape)
 
 
 def load(path: str | Path | Record, device: str = "auto") -> Ensemble:

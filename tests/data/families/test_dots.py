@@ -93,7 +93,10 @@ def test_examples_are_the_sampled_states():
     assert np.array_equal(data.examples()[indices], data.observe(data.factors_of(indices)))
 
 
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+OPENCV = [dict(style="opencv"), dict(style="opencv", size=20, positions=7, dots=5, radius=0.2)]
+
+
+@pytest.mark.parametrize("settings", [*SETTINGS, *OPENCV], ids=str)
 def test_torch_draws_the_same_pixels(settings):
     import torch
 

@@ -323,7 +323,9 @@ def test_a_table_of_factors_makes_pictures_scorable(tmp_path):
 def test_states_without_a_picture_are_said():
     data = images(np.zeros((2, 8, 8)), factors=np.array([[0, 0], [1, 1]]))
     assert not data.complete
-    with pytest.raises(UntwineError, match=r"no example has the factors \[0, 1\]: there are examples of 2 of the 4"):
+    with pytest.raises(
+        UntwineError, match=r"no example has the factors factor0=0, factor1=1: there are examples of 2 of the 4"
+    ):
         data.observe([[0, 0], [0, 1]])
 
 
@@ -331,7 +333,10 @@ def test_states_without_a_picture_are_said():
     ("factors", "message"),
     [
         (np.zeros((3, 1), int), "has 3 rows for 2 examples; it needs one for each, in their order"),
-        (np.zeros((2, 1)), "whole numbers"),
+        (
+            np.array([[0.5], [np.nan]]),
+            "column 'factor0' has nan in row 1, where it needs a text or a finite number",
+        ),
         ("nowhere.npy", r"there is no .*nowhere\.npy, which should be the table of factors"),
         (np.zeros((2, 0), int), r"has shape \[2, 0\]; it must be \[n, k\], a row for each example"),
     ],
@@ -364,6 +369,7 @@ def test_rows_are_matched_to_pictures_by_their_files_in_any_order(folder):
         assert data.examples()[:, 0, 0, 0].tolist() == [0, 100, 50]
         assert data.factors is not None and data.factors.names == ("x", "colour")
         assert data.factors.sizes == (3, 2) and data.factors.kinds == ("ordered", "categorical")
+        assert data.factors.values == ((-2, 3, 7), ("blue", "red"))
         assert data.factors_of(range(3)).tolist() == [[1, 1], [0, 0], [2, 1]]
     in_order = images(folder, size=8, factors=sheet(folder, "x\tcolour\n3\tred\n-2\tblue\n7\tred\n", "factors.tsv"))
     assert np.array_equal(in_order.factors_of(range(3)), data.factors_of(range(3)))

@@ -14,7 +14,7 @@ from untwine.data.families import tiled as module
 from untwine.data.families.tiled import Fixed, tiled, tiled_space
 from untwine.data.specs import build, full_spec
 from untwine.data.states import Labelled, TabledStates
-from untwine.datasets import pinwheel, three_dots, xy_squares
+from untwine.datasets import images, pinwheel, three_dots, xy_squares
 from untwine.errors import UntwineError
 
 
@@ -86,6 +86,15 @@ def test_names_differ_however_many_tiles_there_are():
     assert len(set(names)) == 360 and names[:4] == ("x_1", "x1_1", "x11_1", "x_2")
     plain = tiled_space(FactorSpace(("x", "y"), (2, 2), ("ordered",) * 2), 120).names
     assert len(set(plain)) == 240 and plain[-1] == "y120"
+
+
+def test_values_keep_their_names_in_tiles_and_where_factors_are_fixed():
+    table = {"toy": ["car", "duck"] * 3, "angle": [0, 0, 35, 35, 70, 70], "light": [5] * 6}
+    data = images(np.arange(6 * 64).reshape(6, 8, 8) % 251, factors=table)
+    assert tiled(data, rows=1, examples=1).factors.values == (("car", "duck"), (0, 35, 70), (5,)) * 2
+    fixed = Fixed(data, {"toy": 1, "light": 0})
+    assert fixed.factors.names == ("angle",) and fixed.factors.values == ((0, 35, 70),)
+    assert np.array_equal(fixed.batch([1]), data.batch([3]))
 
 
 def test_examples_are_the_sampled_states_of_a_space_beyond_64_bits():

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from untwine.data.files.factor_table import BINS, MANY, FactorTable
+from untwine.data.files.columns import BINS, MANY
+from untwine.data.files.factor_table import FactorTable
 from untwine.data.files.formats.sheets import factor_table
 from untwine.errors import UntwineError
 
@@ -162,7 +163,7 @@ def test_rows_in_the_order_of_pictures_need_an_order_that_is_not_ambiguous():
 
 
 def test_other_files_are_refused(tmp_path):
-    with pytest.raises(UntwineError, match=r"factors\.xlsx must be a \.csv, \.tsv or \.npy file"):
+    with pytest.raises(UntwineError, match=r"factors\.xlsx must be a \.csv, \.tsv, \.npy or \.npz file"):
         read(tmp_path, "x\n1\n", "factors.xlsx")
     with pytest.raises(UntwineError, match=r"cannot be read as a \.npy file"):
         read(tmp_path, "x\n1\n", "factors.npy")

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from jaxtyping import Int64, UInt8
 from numpy.lib.stride_tricks import sliding_window_view
 
 from untwine.data.factors import FactorSpace
+from untwine.data.families.discs import FINE, STYLES, Grid, Spans
 from untwine.data.specs import dataset
 from untwine.data.states import SampledStates
 from untwine.errors import UntwineError
@@ -19,17 +18,16 @@ from untwine.errors import UntwineError
 if TYPE_CHECKING:
     from torch import Tensor, device
 
-_FINE = 10  # subpixels along each side of a pixel
 _WHITE = 255
 # The shade by the number of covered subpixels. Multiplication comes before division, so that halves (25.5, 76.5, ...)
 # are exact and round to even.
-_SHADES = np.round(_WHITE * np.arange(_FINE**2, -1, -1) / _FINE**2).astype(np.uint8)
+_SHADES = np.round(_WHITE * np.arange(FINE**2, -1, -1) / FINE**2).astype(np.uint8)
 # Marks a pixel that two dots cover in part. No count of subpixels has this shade (they go 0, 3, 5, ...), and it lies
 # between black and every partial shade, so that taking the minimum keeps it.
 _CLASH = 1
 
 
-@dataset
+@dataset(added=["style"])
 def three_dots(
     size: int = 64,
     dots: int = 3,
@@ -37,6 +35,7 @@ def three_dots(
     radius: float = 0.08,
     examples: int = 500_000,
     seed: int = 0,
+    style: Literal["exact", "opencv"] = "exact",
 ) -> Dots:
     """Identical black dots anywhere on a white square; x and y of each dot are the factors x1, y1, x2, ...
 
@@ -46,6 +45,9 @@ def three_dots(
     of any dot. So overlapping dots merge exactly. The uint8 pixel is round(255 * fraction of white), half to
     even. The training examples are states drawn once, independent and uniform.
 
+    The code of rhodes2021 draws its dots by OpenCV, which makes them a little larger (a radius of 5.165 px instead
+    of 5.12) and .05 px further to the right and down: `style="opencv"` draws the same subpixels as that code.
+
     Args:
         size: Width and height in pixels.
         dots: The number of dots.
@@ -53,6 +55,7 @@ def three_dots(
         radius: The radius of a dot as a fraction of the width.
         examples: The number of training examples to draw.
         seed: The seed of the training examples.
+        style: exact circles, or those of opencv.
 
     >>> data = three_dots(examples=10)
     >>> data.factors.names, data.factors.states == 64**6
@@ -68,55 +71,42 @@ def three_dots(
         )
     if not 0 < radius <= 1:
         raise UntwineError(f"three_dots: radius is {radius}; it is a fraction of the width, above 0, at most 1")
-    return Dots(size, dots, positions, radius, examples, seed)
+    return Dots(Grid(size, positions, radius), dots, examples, seed, style)
 
 
 class Dots(SampledStates):
     """Draws dots by pasting precomputed patches, and counts subpixels only where two edges meet.
 
-    All computation is in integers (lengths in units of 1 / (2 * 10 * (positions - 1)) pixel), so NumPy and
-    torch agree bit for bit on every platform.
+    What a dot covers is a table of whole numbers, so NumPy and torch agree bit for bit on every platform.
     """
 
-    def __init__(self, size: int, dots: int, positions: int, radius: float, examples: int, seed: int) -> None:
+    def __init__(self, grid: Grid, dots: int, examples: int, seed: int, style: str) -> None:
         names = tuple(f"{axis}{dot + 1}" for dot in range(dots) for axis in "xy")
-        space = FactorSpace(names, (positions,) * len(names), ("ordered",) * len(names))
-        super().__init__((1, size, size), examples, space, seed)
-        self._size, self._dots, self._positions = size, dots, positions
-        # Ties are decided by the decimal that the user wrote, not by its binary approximation.
-        reach = Fraction(repr(radius)) * size
-        self._limit = math.floor((reach * 2 * _FINE * (positions - 1)) ** 2)
-        self._patch = math.ceil(2 * reach) + 1  # pixels that a dot can touch along one axis
-        self._margin = math.ceil(reach) + 1
-        centres = [Fraction(position * size, positions - 1) for position in range(positions)]
-        self._first = np.array([math.floor(centre - reach) for centre in centres])
+        space = FactorSpace(names, (grid.positions,) * len(names), ("ordered",) * len(names))
+        super().__init__((1, grid.size, grid.size), examples, space, seed)
+        self._size, self._dots, self._positions, self._patch = grid.size, dots, grid.positions, grid.patch
+        self._first = grid.first()
+        # How far patches reach beyond the image.
+        self._margin = max(-int(self._first[0]), int(self._first[-1]) + grid.patch - grid.size)
+        self._grid, self._style = grid, style
         self._tables: dict[device, tuple[Tensor, ...]] = {}
 
     # --- tables ---------------------------------------------------------------------------------------
 
-    def _squares(
-        self, pixels: Int64[np.ndarray, "..."], positions: Int64[np.ndarray, "..."]
-    ) -> Int64[np.ndarray, "... 10"]:
-        """Squared distances along one axis from the centres of dots to the subpixels of pixels."""
-        fine = pixels[..., None] * _FINE + np.arange(_FINE)
-        along = (2 * fine + 1) * (self._positions - 1) - 2 * _FINE * self._size * positions[..., None]
-        return along**2
-
     @cached_property
-    def _distances(self) -> Int64[np.ndarray, "positions size 10"]:
-        """The squared distances from every centre to the pixels of the image."""
-        return self._squares(np.arange(self._size)[None, :], np.arange(self._positions)[:, None])
+    def _spans(self) -> Spans:
+        return STYLES[self._style](self._grid)
 
     @cached_property
     def _patches(self) -> UInt8[np.ndarray, "positions positions patch patch"]:
         """A single dot, for every y and x: the pixels from `_first` on, including those outside the image."""
         positions, patch = self._positions, self._patch
-        near = self._squares(self._first[:, None] + np.arange(patch), np.arange(positions)[:, None])
+        start = FINE * (self._first[:, None] + np.arange(patch))[:, None]  # [x, 1, patch column]
         table = np.empty((positions, positions, patch, patch), np.uint8)
         for y in range(positions):
-            # [x, patch row, subpixel row, patch column, subpixel column]
-            inside = near[y][None, :, :, None, None] + near[:, None, None] <= self._limit
-            table[y] = _SHADES[inside.sum(2, dtype=np.uint8).sum(-1, dtype=np.uint8)]
+            left, right = (ends[y, :, :-1, None] for ends in (self._spans.left, self._spans.right))
+            covered = np.minimum(right + 1, start + FINE) - np.maximum(left, start)  # [x, subpixel row, patch column]
+            table[y] = _SHADES[covered.clip(0).reshape(positions, patch, FINE, patch).sum(2)]
         return table
 
     # --- NumPy ----------------------------------------------------------------------------------------
@@ -143,12 +133,31 @@ class Dots(SampledStates):
         flat = pictures.reshape(-1)
         clashes = np.flatnonzero(flat == _CLASH)
         picture, row, column = np.unravel_index(clashes, pictures.shape)
-        inside = np.zeros((len(clashes), _FINE, _FINE), bool)
-        for dot in range(self._dots):
-            across = self._distances[factors[picture, 2 * dot], column]
-            down = self._distances[factors[picture, 2 * dot + 1], row]
-            inside |= down[:, :, None] + across[:, None, :] <= self._limit
+        tables = self._first, self._spans.left, self._spans.right
+        inside = self._covered(factors[picture], row, column, np.arange(FINE), *tables)
         flat[clashes] = _SHADES[inside.sum((1, 2))]
+
+    def _covered(self, states: Any, row: Any, column: Any, fine: Any, first: Any, left: Any, right: Any) -> Any:
+        """Which subpixels of pixels are covered by any dot, in NumPy or torch: `[n, subpixel row, subpixel column]`.
+
+        Args:
+            states: The state of each pixel's image.
+            row: The rows of the pixels.
+            column: Their columns.
+            fine: The numbers of subpixels in a pixel.
+            first: The first pixel of each position's patch.
+            left: Where the spans of a dot begin.
+            right: Where they end.
+        """
+        columns = FINE * column[:, None, None] + fine
+        inside = columns < 0
+        for dot in range(self._dots):
+            x, y = states[:, 2 * dot], states[:, 2 * dot + 1]
+            # Rows outside of the patch are its last one, which is empty.
+            rows = (FINE * (row - first[y])[:, None] + fine).clip(-1, FINE * self._patch)
+            spans = y[:, None], x[:, None], rows
+            inside = inside | ((left[spans][..., None] <= columns) & (columns <= right[spans][..., None]))
+        return inside
 
     # --- torch ----------------------------------------------------------------------------------------
 
@@ -177,7 +186,7 @@ class Dots(SampledStates):
     def _draw_tensor(self, factors: Tensor) -> Tensor:
         import torch
 
-        patches, first, distances, shades = self._tables_on(factors.device)
+        patches, shades, first, left, right = self._tables_on(factors.device)
         patch = self._patch
         # Gathering every pixel suits a GPU better than pasting patches. Beyond its end a patch is white.
         pixels = torch.arange(self._size, device=factors.device)
@@ -192,11 +201,8 @@ class Dots(SampledStates):
             darker, lighter = torch.minimum(pictures, shade), torch.maximum(pictures, shade)
             pictures = darker.masked_fill((darker > 0) & (lighter < _WHITE), _CLASH)
         picture, row, column = (pictures == _CLASH).nonzero(as_tuple=True)
-        inside = torch.zeros((len(picture), _FINE, _FINE), dtype=torch.bool, device=factors.device)
-        for dot in range(self._dots):
-            across = distances[factors[picture, 2 * dot], column]
-            down = distances[factors[picture, 2 * dot + 1], row]
-            inside |= down[:, :, None] + across[:, None, :] <= self._limit
+        fine = torch.arange(FINE, device=factors.device)
+        inside = self._covered(factors[picture], row, column, fine, first, left, right)
         pictures[picture, row, column] = shades[inside.sum((1, 2))]
         return pictures[:, None]
 
@@ -205,7 +211,7 @@ class Dots(SampledStates):
 
         if device not in self._tables:
             edged = np.pad(self._patches, ((0, 0), (0, 0), (0, 1), (0, 1)), constant_values=_WHITE)
-            tables = (edged.reshape(-1), self._first, self._distances, _SHADES)
+            tables = (edged.reshape(-1), _SHADES, self._first, self._spans.left, self._spans.right)
             self._tables[device] = tuple(torch.from_numpy(table).to(device) for table in tables)
         return self._tables[device]
 

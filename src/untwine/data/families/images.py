@@ -15,8 +15,9 @@ from jaxtyping import Shaped, UInt8
 from untwine.data.contract import Dataset, Unlabelled
 from untwine.data.files.factor_table import FactorTable, shortened
 from untwine.data.files.folders import SUFFIXES, eight_bits, files_in, open_each, refuse_empty, square
+from untwine.data.files.formats.frames import Columns
 from untwine.data.files.formats.sheets import factor_table
-from untwine.data.specs import absolute, dataset
+from untwine.data.specs import absolute, dataset, is_hash
 from untwine.data.states import InMemory, Labelled
 from untwine.errors import UntwineError
 
@@ -27,9 +28,17 @@ _SHAPES = "[n, height, width], [n, height, width, 1 or 3], [n, 1 or 3, height, w
 
 
 def _settle(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments with absolute paths."""
+    """The arguments with absolute paths, and with a table of factors in place of lists, columns or a data frame."""
     refuse_empty("images", source=arguments["source"], factors=arguments["factors"])
-    return arguments | {key: absolute(arguments[key]) for key in ("source", "factors")}
+    settled = arguments | {key: absolute(arguments[key]) for key in ("source", "factors")}
+    factors = settled["factors"]
+    # Files are read later; a hash, as `full_spec` has it, is not read at all.
+    if factors is None or isinstance(factors, str) or is_hash(factors):
+        return settled
+    # The bytes of an array identify it, unless they are the addresses of objects.
+    if not isinstance(factors, np.ndarray) or factors.dtype == object:
+        settled["factors"] = factor_table(factors, arguments["kinds"])
+    return settled
 
 
 @dataset(settle=_settle)
@@ -37,7 +46,7 @@ def images(
     source: str | os.PathLike[str] | np.ndarray,
     size: int | None = None,
     channels: int | None = None,
-    factors: str | os.PathLike[str] | np.ndarray | None = None,
+    factors: str | os.PathLike[str] | FactorTable | Columns | None = None,
     kinds: tuple[str, ...] = (),
 ) -> Dataset:
     """Pictures from a folder (with its subfolders, in sorted order), a .npy or .npz file, or an array.
@@ -51,17 +60,20 @@ def images(
     plain vectors. Of an .npz file the array "images" or "imgs" is used, else the first.
 
     With a table of factors, models can be scored on the data and its perceived distances explained. The table has a row
-    for each picture: whole numbers [n, k] in an array or a .npy file, or a .csv or .tsv file whose first line names the
-    columns. A column called file, filename, image or path names the picture of each row by its path in the folder.
-    Without one, the rows are in the order of the pictures, which must be the same by letters and by numbers. All other
-    columns are factors: numbers are ordered, texts categorical. A column of decimals with more than 64 different values
-    is cut into 20 bins of equal width.
+    for each picture and a column for each factor. It is a .csv or .tsv file whose first line names the columns, a .npy
+    file [n, k], or an .npz file with an array "factors" [n, k] or with columns [n] by name; in Python also an array, a
+    list of rows, a dict of columns, or a data frame. A column called file, filename, image or path names the picture of
+    each row by its path in the folder. Without one, the rows are in the order of the pictures, which must be the same
+    by letters and by numbers. All other columns are factors: numbers are ordered, texts categorical, and categories of
+    pandas keep their order. A column of decimals with more than 64 different values is cut into 20 bins of equal width.
+    The values keep their names (`data.factors.values`): figures and messages use them.
 
     Args:
         source: The folder, the file or the array.
         size: Width and height in pixels. By default pictures from a folder become 64 x 64, and arrays keep their size.
         channels: 1 (grey) or 3 (colour); by default 1 if every picture is grey, and 3 otherwise.
-        factors: The table of factors: a .csv, .tsv or .npy file, or an array.
+        factors: The table of factors: a .csv, .tsv, .npy or .npz file; in Python also an array, rows, columns or a data
+            frame.
         kinds: Kinds of factors, such as angle=cyclic or digit=categorical; by default numbers are ordered and texts
             categorical.
 
@@ -69,6 +81,8 @@ def images(
     (3, 32, 32)
     >>> images(np.zeros((4, 8, 8)), factors=np.indices((2, 2)).reshape(2, -1).T, kinds=("factor1=cyclic",)).factors
     FactorSpace(names=('factor0', 'factor1'), sizes=(2, 2), kinds=('ordered', 'cyclic'))
+    >>> images(np.zeros((3, 8, 8)), factors={"toy": ["duck", "car", "duck"], "angle": [0, 35, 35]}).factors.values
+    (('car', 'duck'), (0, 35))
     """
     if channels not in (None, 1, 3):
         raise UntwineError(f"images: channels is {channels}; it must be 1 (grey) or 3 (colour)")
@@ -82,8 +96,8 @@ def images(
     if rows is not None:
         rows.kinds(kinds)  # raises an error before many pictures are read
     table, rows = _table(source, size, channels, rows)
-    # A spec has the hash of an array, but only the path of a file.
-    mutable = not isinstance(source, np.ndarray) or not isinstance(factors, np.ndarray | None)
+    # A spec has the hash of an array or a table, but only the path of a file.
+    mutable = not isinstance(source, np.ndarray) or isinstance(factors, str | os.PathLike)
     return Table(table, None, mutable) if rows is None else Labelled(table, *rows.numbered(kinds), mutable)
 
 

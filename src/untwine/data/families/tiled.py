@@ -89,7 +89,7 @@ def tiled_space(space: FactorSpace, tiles: int) -> FactorSpace:
     """
     gap = "_" if any(name[-1:].isdigit() for name in space.names) else ""
     names = tuple(f"{name}{gap}{tile + 1}" for tile in range(tiles) for name in space.names)
-    return FactorSpace(names, space.sizes * tiles, space.kinds * tiles)
+    return FactorSpace(names, space.sizes * tiles, space.kinds * tiles, space.values and space.values * tiles)
 
 
 class Tiled(SampledStates):
@@ -154,10 +154,7 @@ class Fixed(AllStates):
         self._free = [column for column, name in enumerate(space.names) if name not in values]
         if not self._free:
             raise UntwineError(f"all factors of {_named(inner)} are held, so there is nothing left to vary")
-        names, sizes, kinds = (
-            tuple(getattr(space, field)[column] for column in self._free) for field in ("names", "sizes", "kinds")
-        )
-        remaining = FactorSpace(names, sizes, kinds)
+        remaining = space.only(self._free)
         if remaining.states > np.iinfo(np.int64).max:
             raise UntwineError(
                 f"{remaining.states} states of {_named(inner)} are left, too many to number; hold more factors"

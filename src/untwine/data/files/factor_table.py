@@ -5,18 +5,19 @@ from __future__ import annotations
 import re
 import unicodedata
 import warnings
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Int64
 
-from untwine.data.factors import KINDS, FactorSpace
+from untwine.data.factors import KINDS, FactorSpace, Value
+from untwine.data.files.columns import BINS, MANY, Categories, are_numbers, distinct, in_bins, named
 from untwine.errors import UntwineError, refuse_unknown, unknown
 
-MANY = 64  # a column of decimals with more values than this is cut into bins
-BINS = 20
+FILE_COLUMNS = ("file", "filename", "image", "path")  # names of the column that says which picture a row describes
 
 
 @dataclass(frozen=True)
@@ -28,15 +29,23 @@ class FactorTable:
         names: The names of the columns.
         columns: The values of each column, numbers or texts.
         files: The picture that each row describes; None where the rows are in the order of the pictures.
+        categories: The values of columns that hold the positions of their values in a list instead, by name.
     """
 
     where: str
     names: tuple[str, ...]
     columns: tuple[np.ndarray, ...]
     files: tuple[str, ...] | None = None
+    categories: Mapping[str, Categories] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.columns[0])
+
+    def to_json(self) -> dict[str, Any]:
+        """All that the table holds, as JSON."""
+        columns = dict(zip(self.names, (column.tolist() for column in self.columns), strict=True))
+        categories = {name: [known.values, known.ordered] for name, known in self.categories.items()}
+        return {"columns": columns, "files": self.files, "categories": categories}
 
     def take(self, rows: Sequence[int] | np.ndarray) -> FactorTable:
         """The table with these rows, in this order."""
@@ -100,40 +109,51 @@ class FactorTable:
     def numbered(self, kinds: Sequence[str] = ()) -> tuple[Int64[np.ndarray, "n k"], FactorSpace]:
         """The states of the rows, and the factor space of their values in ascending order.
 
-        Numbers are ordered and texts categorical, unless `kinds` says otherwise (`"angle=cyclic"`).
+        Numbers are ordered and texts categorical, unless `kinds` says otherwise (`"angle=cyclic"`). The space has the
+        values themselves, unless all are whole numbers from 0 on.
 
         >>> table = FactorTable("the table", ("x", "shape"), (np.array([2.5, 1.0]), np.array(["star", "disc"])))
         >>> labels, space = table.numbered(["x=cyclic"])
-        >>> labels.tolist(), space.kinds
-        ([[1, 1], [0, 0]], ('cyclic', 'categorical'))
+        >>> labels.tolist(), space.kinds, space.values
+        ([[1, 1], [0, 0]], ('cyclic', 'categorical'), ((1.0, 2.5), ('disc', 'star')))
         """
         column_kinds = self.kinds(kinds)
-        labels = []
-        for name, column, kind in zip(self.names, self.columns, column_kinds, strict=True):
-            values, index = np.unique(column, return_inverse=True)
-            warning = None
-            decimals = kind != "categorical" and column.dtype.kind == "f" and (values != np.floor(values)).any()
-            if decimals and len(values) > MANY:
-                warning = (
-                    f"column {name!r} has {len(values)} different decimals from {values[0]:g} to {values[-1]:g}; "
-                    f"it is cut into {BINS} bins of equal width, of which empty ones are left out"
-                )
-                index = np.unique(_bins(column), return_inverse=True)[1]
-            elif len(values) == len(column) > MANY:
+        labels, values = zip(*map(self._numbered, self.names, self.columns, column_kinds), strict=True)
+        sizes = tuple(map(len, values))
+        plain = all(
+            column.dtype.kind in "iu" and name not in self.categories and of_factor == list(range(len(of_factor)))
+            for name, column, of_factor in zip(self.names, self.columns, values, strict=True)
+        )
+        space = FactorSpace(self.names, sizes, column_kinds, None if plain else tuple(map(tuple, values)))
+        return np.stack(labels, 1).astype(np.int64), space
+
+    def _numbered(self, name: str, column: np.ndarray, kind: str) -> tuple[Int64[np.ndarray, " n"], list[Value]]:
+        """The number of each row's value in a column, and the values."""
+        values, index = distinct(column)
+        warning = None
+        decimals = kind != "categorical" and column.dtype.kind == "f" and (values != np.floor(values)).any()
+        if decimals and len(values) > MANY:
+            warning = (
+                f"column {name!r} has {len(values)} different decimals from {values[0]:g} to {values[-1]:g}; "
+                f"it is cut into {BINS} bins of equal width, of which empty ones are left out"
+            )
+            index, names = in_bins(column.astype(np.float64))
+        else:
+            names = named(values, self.categories.get(name))
+            if len(values) == len(column) > MANY:
                 warning = (
                     f"column {name!r} differs in all of its {len(column)} rows: if it is a number or a name of each "
                     "picture rather than a factor, remove it"
                 )
-            if warning:
-                warnings.warn(f"images: {self.where}: {warning}", stacklevel=4)
-            labels.append(index)
-        sizes = tuple(int(index.max()) + 1 for index in labels)
-        return np.stack(labels, 1).astype(np.int64), FactorSpace(self.names, sizes, column_kinds)
+        if warning:
+            warnings.warn(f"images: {self.where}: {warning}", stacklevel=5)
+        return index, names
 
     def kinds(self, overrides: Sequence[str] = ()) -> tuple[str, ...]:
         """The kind of each column: by its content, or by `overrides` such as `["angle=cyclic"]`."""
-        texts = {name: column.dtype.kind == "U" for name, column in zip(self.names, self.columns, strict=True)}
-        kinds = {name: "categorical" if text else "ordered" for name, text in texts.items()}
+        texts = {name for name, column in zip(self.names, self.columns, strict=True) if column.dtype.kind == "U"}
+        labels = texts | {name for name, categories in self.categories.items() if not categories.ordered}
+        kinds = {name: "categorical" if name in labels else "ordered" for name in self.names}
         overridden: set[str] = set()
         for override in overrides:
             name, equals, kind = str(override).rpartition("=")
@@ -146,7 +166,7 @@ class FactorTable:
                 raise unknown(f"kind of factor {name!r}:", kind, KINDS)
             if name in overridden:
                 raise UntwineError(f"images: kinds names the factor {name!r} twice")
-            if texts[name] and kind != "categorical":
+            if name in texts and kind != "categorical" and not are_numbers(self.columns[self.names.index(name)]):
                 raise UntwineError(
                     f"images: {self.where}: column {name!r} holds texts, whose order only you know: to make it {kind}, "
                     "write numbers in their place"
@@ -154,12 +174,6 @@ class FactorTable:
             overridden.add(name)
             kinds[name] = kind
         return tuple(kinds.values())
-
-
-def _bins(column: Float64[np.ndarray, " n"]) -> Int64[np.ndarray, " n"]:
-    """The bin of each number. Bins have equal width; a number on an edge belongs to the bin above it."""
-    half = column / 2  # so that no range is too large for a float
-    return np.searchsorted(np.linspace(half.min(), half.max(), BINS + 1)[1:-1], half, side="right")
 
 
 def shortened(names: Sequence[str]) -> str:

@@ -130,6 +130,11 @@ def check_posterior(posterior: Any, prior: Any) -> None:
         raise UntwineError(
             "a deterministic posterior has no density: its codes share infinitely many nats with the data"
         )
+    if posterior.mean.ndim != 2:
+        shape = list(posterior.mean.shape)
+        raise UntwineError(
+            f"the means of a posterior have shape {shape}; they must be [n, d], or give a list of posteriors"
+        )
     n, latents = posterior.mean.shape
     if n < 2:
         raise UntwineError(f"an aggregate posterior needs the posteriors of 2 examples or more, not of {n}")

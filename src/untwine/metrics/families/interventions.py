@@ -14,7 +14,7 @@ from untwine.metrics.groups import agreeing, form_groups, grouped, held, paired,
 from untwine.metrics.score import Outcome, metric
 
 
-@metric(design=Groups())
+@metric(design=Groups(plain=True))
 def factor_vae_score(
     codes: Float64[np.ndarray, "*samples d"],
     factors: Int64[np.ndarray, "*samples k"],
@@ -105,7 +105,7 @@ def spreads(
     return squares / max(size - 1, 1), np.sqrt(pooled / max(groups * size - 1, 1))
 
 
-@metric(design=Pairs())
+@metric(design=Pairs(plain=True))
 def beta_vae_score(
     codes: Float64[np.ndarray, "*samples d"],
     factors: Int64[np.ndarray, "*samples k"],

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float64, Int64, Num
 
 from untwine.errors import UntwineError
-from untwine.streams import np_uniform
+from untwine.streams import np_bits_of
 
 
 def ordered(codes: Float64[np.ndarray, "n d"], factors: Num[np.ndarray, "n k"]) -> Int64[np.ndarray, " n"]:
@@ -23,8 +23,9 @@ def split(
 ) -> tuple[Int64[np.ndarray, " train"], Int64[np.ndarray, " test"]]:
     """The rows to train on, and a random fraction of them to test on.
 
-    Rows are first sorted by factors and then codes, so that a score depends on the seed and on which samples there are,
-    not on the order in which they came.
+    Where a row goes follows from the seed and its factors (of rows with equal factors, also from which it is, by
+    their codes). So a score depends on which samples there are, not on the order in which they came, and leaving out a
+    sample takes hardly any other to the other part.
 
     Args:
         codes: The codes of a sample.
@@ -44,5 +45,14 @@ def split(
     count = round(test * n)
     if min(count, n - count) < 1:
         raise UntwineError(f"{n} samples cannot be split into {1 - test:g} and {test:g}: one part would be empty")
-    shuffled = ordered(codes, factors)[np.argsort(np_uniform(seed, "split", n), kind="stable")]
+    order = ordered(codes, factors)
+    shuffled = order[np.argsort(_lots(factors[order], seed), kind="stable")]
     return shuffled[count:], shuffled[:count]
+
+
+def _lots(factors: Num[np.ndarray, "n k"], seed: int) -> Int64[np.ndarray, " n"]:
+    """A random number for each row of sorted factors, from the ranks of its values and its place among equal rows."""
+    first = np.flatnonzero(np.append(True, (factors[1:] != factors[:-1]).any(1)))
+    place = np.arange(len(factors)) - np.repeat(first, np.diff(first, append=len(factors)))
+    ranks = [np.unique(column, return_inverse=True)[1] for column in factors.T]
+    return np_bits_of(seed, "split", np.column_stack([place, *ranks]))

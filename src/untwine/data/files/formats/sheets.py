@@ -1,4 +1,4 @@
-"""Read a table of factors from an array, a .npy file, or a .csv or .tsv file whose first line names the columns."""
+"""Read a table of factors: from a .csv or .tsv file whose first line names the columns, or by `frames`."""
 
 from __future__ import annotations
 
@@ -6,64 +6,53 @@ import csv
 import math
 import os
 import re
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from untwine.data.files.columns import NUMBER
 from untwine.data.files.factor_table import FactorTable
+from untwine.data.files.formats.frames import MISSING, Columns, file_column, from_columns, in_archive
 from untwine.errors import UntwineError
 
-FILE_COLUMNS = ("file", "filename", "image", "path")  # names of the column that says which picture a row describes
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _WHOLE = re.compile(r"[+-]?\d+")
 # Probably meant as a number: 1,5 or 1_000 or 10% or -inf.
 _NUMBER_LIKE = re.compile(r"[+-]?(\d[\d,_]*(\.\d*)?([eE][+-]?\d+)?\s?%?|inf(inity)?)", re.IGNORECASE)
-_MISSING = {"nan", "na", "n/a", "#n/a", "null", "none", "nil", "-", "?"}
 
 
-def factor_table(factors: str | os.PathLike[str] | np.ndarray, kinds: Sequence[str] = ()) -> FactorTable:
-    """The table of factors in an array of whole numbers, or in a .npy, .csv or .tsv file.
+def factor_table(factors: str | os.PathLike[str] | Columns | FactorTable, kinds: Sequence[str] = ()) -> FactorTable:
+    """The table of factors in a .csv, .tsv, .npy or .npz file, or in an array, lists, columns or a data frame.
 
     Args:
-        factors: The array or the path.
+        factors: The path, or the table itself.
         kinds: As for `FactorTable.numbered`. A column with `name=categorical` may mix numbers and texts.
     """
-    if isinstance(factors, np.ndarray):
-        return _from_array(factors, "the table of factors")
+    if isinstance(factors, FactorTable):
+        return factors
+    if not isinstance(factors, str | os.PathLike):
+        return from_columns(factors, "the table of factors", kinds)
     path = Path(factors).expanduser()
     where = f"the table of factors {path}"
     if not path.is_file():
         raise UntwineError(f"images: there is no {path}, which should be the table of factors")
-    if path.suffix.lower() in _SEPARATORS:
-        return _from_text(path, _SEPARATORS[path.suffix.lower()], where, kinds)
-    if path.suffix.lower() != ".npy":
-        raise UntwineError(f"images: {where} must be a .csv, .tsv or .npy file")
+    suffix = path.suffix.lower()
+    if suffix in _SEPARATORS:
+        return _from_text(path, _SEPARATORS[suffix], where, kinds)
+    if suffix not in (".npy", ".npz"):
+        raise UntwineError(f"images: {where} must be a .csv, .tsv, .npy or .npz file")
     try:
-        return _from_array(np.load(path, allow_pickle=False), where)
-    except (ValueError, OSError, EOFError) as error:
-        raise UntwineError(f"images: {where} cannot be read as a .npy file: {error}") from None
-
-
-def _from_array(array: Any, where: str) -> FactorTable:
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "bui":
-        raise UntwineError(f"images: {where} must hold whole numbers, the index of each value")
-    if array.ndim == 1:
-        array = array[:, None]
-    if array.ndim != 2 or not array.size:
-        raise UntwineError(f"images: {where} has shape {list(array.shape)}; it must be [n, k], a row for each example")
-    return FactorTable(where, tuple(f"factor{i}" for i in range(array.shape[1])), tuple(array.T))
+        loaded = np.load(path, allow_pickle=False)
+        return from_columns(loaded if isinstance(loaded, np.ndarray) else in_archive(loaded, where), where, kinds)
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise UntwineError(f"images: {where} cannot be read as a {suffix} file: {error}") from None
 
 
 def _from_text(path: Path, separator: str, where: str, kinds: Sequence[str]) -> FactorTable:
     header, rows = _cells(path, separator, where)
-    file_columns = [name for name in header if name.lower() in FILE_COLUMNS]
-    if len(file_columns) > 1:
-        raise UntwineError(
-            f"images: {where}: which column names the picture, {' or '.join(file_columns)}? Rename or remove the others"
-        )
+    by_file = file_column(header, where)
     columns = {}
     files = None
     for i, name in enumerate(header):
@@ -71,7 +60,7 @@ def _from_text(path: Path, separator: str, where: str, kinds: Sequence[str]) -> 
         for line, cell in cells:
             if not cell:
                 raise UntwineError(f"images: {where}: line {line} has nothing in column {_short(name)}")
-        if name in file_columns:
+        if name == by_file:
             files = tuple(cell for _, cell in cells)
         else:
             columns[name] = _column(cells, f"images: {where}: column {_short(name)}", f"{name}=categorical" in kinds)
@@ -100,7 +89,7 @@ def _cells(path: Path, separator: str, where: str) -> tuple[list[str], list[tupl
         raise UntwineError(
             f"images: {where} seems to have its columns parted by {other!r}; a .csv file has commas, a .tsv file tabs"
         )
-    if all(_NUMBER.fullmatch(name) for name in header):
+    if all(NUMBER.fullmatch(name) for name in header):
         raise UntwineError(f"images: {where} begins with numbers: its first line must have the names of the columns")
     for i, name in enumerate(header):
         if not name or name in header[:i]:
@@ -120,13 +109,13 @@ def _column(cells: list[tuple[int, str]], where: str, categorical: bool) -> np.n
     Missing values are refused, and so are texts among numbers, unless the column is `categorical`.
     """
     for line, cell in cells:
-        if cell.lower() in _MISSING:
+        if cell.lower() in MISSING:
             raise UntwineError(
                 f"{where} has {cell!r} in line {line}, as if it were missing: remove the row and its picture, or choose"
                 " another word, if it is a value like the others"
             )
     texts = [cell for _, cell in cells]
-    if 2 * sum(bool(_NUMBER.fullmatch(cell) or _NUMBER_LIKE.fullmatch(cell)) for cell in texts) <= len(texts):
+    if 2 * sum(bool(NUMBER.fullmatch(cell) or _NUMBER_LIKE.fullmatch(cell)) for cell in texts) <= len(texts):
         return np.array(texts)
     try:
         return _numbers(cells, where)
@@ -141,7 +130,7 @@ def _numbers(cells: list[tuple[int, str]], where: str) -> np.ndarray:
     integers = all(_WHOLE.fullmatch(cell) for _, cell in cells)
     numbers: list[int | float] = []
     for line, cell in cells:
-        if not _NUMBER.fullmatch(cell):
+        if not NUMBER.fullmatch(cell):
             raise UntwineError(f"{where} holds numbers, but in line {line} it has {_short(cell)}")
         number = _integer(cell) if _WHOLE.fullmatch(cell) else float(cell)
         if number is None or not (integers or number == float(number)):
