@@ -9,7 +9,6 @@ from untwine.errors import UntwineError, unknown
 from untwine.metrics.forced import between_codes, between_factors
 from untwine.metrics.learners.boosting import boosted_trees
 from untwine.metrics.learners.split import split
-from untwine.metrics.forced import between_codes, between_factors
 from untwine.metrics.learners.trees import Fitted, Parts, sklearn_trees
 from untwine.metrics.score import UNIT, Outcome, metric
 
