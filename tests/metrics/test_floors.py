@@ -37,7 +37,7 @@ def test_noise_scores_its_floor(name):
 
 
 def test_the_floors_are_measured_by_the_bench(monkeypatch: pytest.MonkeyPatch, tmp_path):
-    data = uw.datasets.synthetic_linear(samples=200, levels=12)
+    data = uw.datasets.synthetic_linear(samples=200, levels=40)
     monkeypatch.setattr(uw.datasets, "three_dots", lambda: data, raising=False)
 
     def trained(data, beta, seeds, steps, lr, device):
