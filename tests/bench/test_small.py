@@ -42,13 +42,15 @@ def test_kinks_of_any_run(tmp_path: Path, activation: str):
         kinks.run(str(tmp_path / "run"), batches=1)
 
 
-def test_metrics_beside_loops(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(peers, "VALUES", 4)
-    rows = peers.run(samples=1_000)
-    assert [row["metric"] for row in rows] == ["sap", "mig", "knn_score"]
+def test_metrics_beside_loops():
+    rows = peers.run(samples=1_000, values=4)
+    names = ["sap", "mig", "modularity", "knn_score", "irs", "factor_vae_score", "factor_vae_score, drawn"]
+    assert [row["metric"] for row in rows] == names
     assert all(row["ratio"] == row["loop_seconds"] / row["seconds"] for row in rows)
     with pytest.raises(UntwineError, match="1,000 or more"):
         peers.run(samples=10)
+    with pytest.raises(UntwineError, match="two values or more, not 1"):
+        peers.run(values=1)
 
 
 def test_every_metric_has_a_task():

@@ -41,7 +41,7 @@ TABLE = {
     # a line is cut once for each value, which tells few of nine apart
     "sap": Row((0.12, 0.6), (0, 0.06), permuted=1e-6, sign=1e-3, scale=None),
     "knn_score": Row((0.95, 1.13), (0, 0.1), permuted=1e-6, sign=0.02, scale=1e-6, rotation=0.3),
-    "dci": Row((0.8, 1.0), (0, 0.15), {"estimator": "lightgbm"}, permuted=0.1, sign=0.1, scale=0.1),
+    "dci": Row((0.8, 1.0), (0, 0.15), permuted=0.1, sign=0.1, scale=0.1),
     # estimates of information for noise are near 0, and the largest of a few such numbers a large part of their sum
     "infomec": Row((0.95, 1.0), (0, 0.9), permuted=1e-6, sign=1e-6),
     "irs": Row((1.0, 1.0), (0, 0.5), scale=None),  # scales are weights

@@ -185,7 +185,7 @@ class Turns(Dataset):
     """A turn and a shift that are seen as they are."""
 
     def __init__(self) -> None:
-        super().__init__((2,), 100, FactorSpace(("turn", "x"), (20, 6), ("cyclic", "ordered")))
+        super().__init__((2,), 100, FactorSpace(("turn", "x"), (20, 12), ("cyclic", "ordered")))
         self.spec = {"name": "turns"}
 
     def _batch(self, indices: Any) -> np.ndarray:
@@ -207,12 +207,12 @@ def encode(x: np.ndarray) -> np.ndarray:
 def test_windows_and_metrics_share_the_circle(name: str, wrap: bool):
     """A window has a part of the circle: the number of values cannot be seen in its sample."""
     data, metric = Turns(), uw.metrics.get(name.split()[0])
-    score = local(metric, radius=0.35, samples=6, points=200, wrap=wrap, **SCORES[name])(encode, data, seed=1)
-    assert score.settings["wrap"] is wrap and score.settings["sizes"] == [20, 6]
+    score = local(metric, radius=0.3, samples=6, points=200, wrap=wrap, **SCORES[name])(encode, data, seed=1)
+    assert score.settings["wrap"] is wrap and score.settings["sizes"] == [20, 12]
     options = metric.known_options(kinds=data.factors.kinds, sizes=data.factors.sizes) | SCORES[name]
     by_hand, round_the_end = [], 0
     for step, low in enumerate(score.details["low"]):
-        window = around(data.factors, 0.35, 1, step, wrap=wrap)
+        window = around(data.factors, 0.3, 1, step, wrap=wrap)
         factors = window.place(window.grid.distinct(200, 1, step))
         by_hand.append(float(metric(encode(data.observe(factors)), factors, **options, wrap=wrap, seed=1)))
         round_the_end += low[0] + window.grid.sizes[0] > 20

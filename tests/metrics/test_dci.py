@@ -11,6 +11,7 @@ import pytest
 
 from untwine.errors import UntwineError
 from untwine.metrics.families.dci import dci, lasso, weighted_purity
+from untwine.metrics.learners.boosting import boosted_trees
 from untwine.metrics.learners.split import split
 from untwine.metrics.learners.trees import Parts, lightgbm_trees, sklearn_trees
 from untwine.streams import np_uniform
@@ -188,7 +189,7 @@ def test_lasso_takes_continuous_factors_and_scores_nothing_as_zero():
 # --- What scores mean -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("estimator", ["lightgbm", "sklearn", "lasso"])
+@pytest.mark.parametrize("estimator", ["trees", "lightgbm", "sklearn", "lasso"])
 def test_perfect_codes_have_one_and_a_dead_code_has_no_importance(estimator):
     codes, factors = problem("perfect", n=300)
     codes[:, 3] = 0.1
@@ -199,20 +200,21 @@ def test_perfect_codes_have_one_and_a_dead_code_has_no_importance(estimator):
     assert score.details["disentanglement"] == float(score)
 
 
-@pytest.mark.parametrize("estimator", ["lightgbm", "lasso"])
+@pytest.mark.parametrize("estimator", ["trees", "lightgbm", "lasso"])
 def test_rotation_lowers_disentanglement_and_completeness(estimator):
     perfect, rotated = (three(dci(*problem(kind), estimator=estimator)) for kind in ("perfect", "rotated"))
     assert rotated[0] < perfect[0] - 0.3
     assert rotated[1] < perfect[1] - 0.3
 
 
-def test_noise_has_about_zero_and_the_accuracy_of_a_guess():
-    score = dci(*problem("noise", n=2000), estimator="lightgbm")
+@pytest.mark.parametrize("estimator", ["trees", "lightgbm"])
+def test_noise_has_about_zero_and_the_accuracy_of_a_guess(estimator):
+    score = dci(*problem("noise", n=2000), estimator=estimator)
     assert three(score) == pytest.approx([0, 0, 1 / VALUES], abs=0.04)
     assert 0.5 < score.details["informativeness_train"] <= 1  # trees memorise
 
 
-@pytest.mark.parametrize("estimator", ["lightgbm", "lasso"])
+@pytest.mark.parametrize("estimator", ["trees", "lightgbm", "lasso"])
 def test_the_order_of_samples_changes_nothing(estimator):
     codes, factors = problem("mixed")
     score = dci(codes, factors, estimator=estimator)
@@ -220,9 +222,9 @@ def test_the_order_of_samples_changes_nothing(estimator):
     assert three(dci(codes[shuffled], factors[shuffled], estimator=estimator)) == three(score)
 
 
-@pytest.mark.parametrize("estimator", ["lightgbm", "lasso"])
+@pytest.mark.parametrize("estimator", ["trees", "lightgbm", "lasso"])
 def test_the_order_and_the_signs_of_codes_change_little(estimator):
-    fit = {"lightgbm": lightgbm_trees, "lasso": lambda parts: lasso(parts, 0.02)}[estimator]
+    fit = {"trees": boosted_trees, "lightgbm": lightgbm_trees, "lasso": lambda parts: lasso(parts, 0.02)}[estimator]
     parts = in_parts(*problem("mixed"))
     importance, order = fit(parts).importance, [2, 0, 3, 1]
     permuted = Parts(parts.train[:, order], parts.test[:, order], parts.train_factors, parts.test_factors)
@@ -236,10 +238,11 @@ def test_the_order_and_the_signs_of_codes_change_little(estimator):
     )
 
 
-def test_lightgbm_sees_the_order_of_codes_only():
+@pytest.mark.parametrize("fit", [boosted_trees, lightgbm_trees])
+def test_trees_see_the_order_of_codes_only(fit):
     parts = in_parts(*problem("mixed"))
     cubes = Parts(parts.train**3 * 1e6 + 4, parts.test**3 * 1e6 + 4, parts.train_factors, parts.test_factors)
-    assert lightgbm_trees(cubes).importance.tolist() == lightgbm_trees(parts).importance.tolist()
+    assert fit(cubes).importance.tolist() == fit(parts).importance.tolist()
 
 
 def test_seed_and_test_choose_the_held_out_part():
@@ -252,7 +255,7 @@ def test_seed_and_test_choose_the_held_out_part():
 # --- Degenerate samples, packs, errors --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("estimator", ["lightgbm", "sklearn", "lasso"])
+@pytest.mark.parametrize("estimator", ["trees", "lightgbm", "sklearn", "lasso"])
 @pytest.mark.parametrize(("d", "k"), [(1, 3), (3, 1), (1, 1), (2, 3)])
 def test_one_code_or_one_factor(estimator, d, k):
     codes, factors = problem("perfect", n=120)
@@ -265,7 +268,7 @@ def test_one_code_or_one_factor(estimator, d, k):
         assert score.details["completeness"] == pytest.approx(1)
 
 
-@pytest.mark.parametrize("estimator", ["lightgbm", "sklearn", "lasso"])
+@pytest.mark.parametrize("estimator", ["trees", "lightgbm", "sklearn", "lasso"])
 def test_dead_codes_alone_have_zero_and_a_guess(estimator):
     _, factors = problem("perfect", n=300)
     score = dci(np.full((300, 2), 0.3), factors, estimator=estimator)
@@ -278,9 +281,9 @@ def test_dead_codes_alone_have_zero_and_a_guess(estimator):
     assert score.details["informativeness_by_factor"] == pytest.approx(guess)
 
 
-@pytest.mark.parametrize("estimator", ["lightgbm", "sklearn"])
+@pytest.mark.parametrize("estimator", ["trees", "lightgbm", "sklearn"])
 def test_values_that_one_part_lacks(estimator):
-    fit = {"lightgbm": lightgbm_trees, "sklearn": sklearn_trees}[estimator]
+    fit = {"trees": boosted_trees, "lightgbm": lightgbm_trees, "sklearn": sklearn_trees}[estimator]
     x = np.arange(12.0)[:, None] % 3
     train = np.hstack([x, np.full((12, 1), 5), 10 * x]).astype(int)  # the second is constant in training
     test = np.array([[0, 5, 0], [9, 6, 10], [2, 5, 20]])  # 9 and 6 are new
@@ -303,8 +306,8 @@ def test_a_pack_has_the_scores_of_its_members():
     assert score.details["importance"].shape == (2, 4, 3)
     assert score.details["completeness"].tolist() == [one.details["completeness"] for one in alone]
     assert score.details["constant_factors"] == [3]
-    assert score.details["estimator"].startswith("lightgbm (lightgbm ")
-    assert score.settings["estimator"] == "lightgbm"
+    assert score.details["estimator"].startswith("trees (untwine ")
+    assert score.settings["estimator"] == "trees"
 
 
 @pytest.mark.parametrize(
@@ -320,7 +323,7 @@ def test_arguments_that_make_no_sense(arguments, message):
         dci(*problem("perfect", n=50), **arguments)
 
 
-@pytest.mark.parametrize("estimator", [None, "lightgbm", "sklearn"])
+@pytest.mark.parametrize("estimator", [None, "trees", "lightgbm", "sklearn"])
 def test_classifiers_refuse_continuous_factors(estimator):
     codes, factors = problem("perfect", n=50)
     with pytest.raises(UntwineError, match=r"factors are float64.*estimator='lasso'"):
@@ -340,10 +343,6 @@ def test_without_lightgbm(monkeypatch, error):
     monkeypatch.setattr(builtins, "__import__", missing)
     codes, factors = problem("perfect", n=60)
     factors = factors[:, :1] // 2
-    with pytest.raises(UntwineError, match=r"'lightgbm' cannot be loaded.*libgomp.*estimator='sklearn'"):
+    with pytest.raises(UntwineError, match=r"'lightgbm' cannot be loaded.*libgomp.*estimator='trees'"):
         dci(codes, factors, estimator="lightgbm")
-    with pytest.warns(UserWarning, match="dci uses scikit-learn's trees"):
-        score = dci(codes, factors)
-    assert score.settings["estimator"] == "sklearn"
-    assert score.details["estimator"].startswith("sklearn (scikit-learn ")
-    assert score.comparable(dci(codes, factors, estimator="sklearn"))
+    assert dci(codes, factors).comparable(dci(codes, factors, estimator="trees"))  # the default does not need it

@@ -68,7 +68,7 @@ def check_arrays(arrays: Mapping[str, Any], continuous: bool, metric: str) -> Ar
         if not varying_factors.any():
             raise UntwineError(f"{metric}: every factor is constant in this sample, so there is nothing to score")
         settings["samples"] = int(np.prod(factors.shape[:-1]))
-        shared["factors"] = factors[..., varying_factors]
+        shared["factors"] = factors if varying_factors.all() else factors[..., varying_factors]
     by_member = {name: value for name, value in arrays.items() if name not in ("factors", *OBJECTS)}
     checked = {name: _array(name, value, factors, metric) for name, value in by_member.items()}
     checked |= {name: (arrays[name], isinstance(arrays[name], list)) for name in OBJECTS if name in arrays}
@@ -144,7 +144,9 @@ def varying(array: Num[np.ndarray, "*samples d"]) -> Bool[np.ndarray, " d"]:
     [True, False]
     """
     flat = array.reshape(-1, array.shape[-1])
-    return (flat != flat[:1]).any(0)
+    varies = (flat[:1000] != flat[:1]).any(0)  # most columns do so at once; others are compared to the end
+    varies[~varies] = (flat[:, ~varies] != flat[:1, ~varies]).any(0)
+    return varies
 
 
 def _factors(value: Any, continuous: bool, metric: str) -> Num[np.ndarray, "*samples k"]:

@@ -40,6 +40,19 @@ def held(same: Bool[np.ndarray, "groups k"], metric: str) -> Int64[np.ndarray, "
     )
 
 
+def agreeing(factors: Int64[np.ndarray, "groups size k"]) -> Bool[np.ndarray, "groups k"]:
+    """In which factors the states of each group agree.
+
+    >>> agreeing(np.array([[[0, 1], [0, 2]], [[3, 5], [4, 5]]])).tolist()
+    [[True, False], [False, True]]
+    """
+    same = (factors[:, :4] == factors[:, :1]).all(1)  # a few states tell most factors apart
+    for factor, column in enumerate(same.T):
+        left = np.flatnonzero(column)
+        column[left] = (factors[left, :, factor] == factors[left, :1, factor]).all(1)
+    return same
+
+
 def grouped(
     factors: Int64[np.ndarray, "n k"], groups: int, size: int, seed: int, metric: str
 ) -> tuple[Int64[np.ndarray, "groups size"], Int64[np.ndarray, " groups"]]:

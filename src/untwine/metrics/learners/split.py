@@ -11,6 +11,10 @@ from untwine.streams import np_bits_of
 
 def ordered(codes: Float64[np.ndarray, "n d"], factors: Num[np.ndarray, "n k"]) -> Int64[np.ndarray, " n"]:
     """The order of the rows by factors and then codes, whatever order they came in."""
+    order = np.lexsort(factors.T[::-1])
+    rows = factors[order]
+    if (rows[1:] != rows[:-1]).any(1).all():  # no two have equal factors, so that codes decide nothing
+        return order
     return np.lexsort((*codes.T[::-1], *factors.T[::-1]))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,29 +32,37 @@ class Parts:
     test_factors: np.ndarray
 
 
+# The values of a factor in the training part, numbered from 0 on, and how many there are.
+Target = tuple[Int64[np.ndarray, " train"], int]
 # The predicted values of the training part and of the test part, and the importance of each code.
 Predicted = tuple[Int64[np.ndarray, " train"], Int64[np.ndarray, " test"], Float64[np.ndarray, " d"]]
 
 
-def _each(parts: Parts, fit: Callable[[Int64[np.ndarray, " train"], int], Predicted], library: str) -> Fitted:
+def each_factor(parts: Parts, fit: Callable[[list[Target]], Iterable[Predicted]], library: str) -> Fitted:
     """The result of a classifier for each factor.
-
-    `fit` takes a factor's values in the training part, numbered from 0 on, and how many there are.
 
     A factor that is constant in the training part, or codes that are, leave nothing to fit: the most frequent value
     is predicted. A value that occurs in the test part alone cannot be predicted.
+
+    Args:
+        parts: Codes and factors.
+        fit: Fits a classifier to each of several factors.
+        library: What `fit` uses, with its version.
     """
     d, k = parts.train.shape[1], parts.train_factors.shape[1]
     importance, scores = np.zeros((d, k)), np.zeros((2, k))
     dead = (parts.train == parts.train[:1]).all()
-    for i in range(k):
-        values, column = np.unique(parts.train_factors[:, i], return_inverse=True)
-        if dead or len(values) < 2:
+    factors = [np.unique(column, return_inverse=True) for column in parts.train_factors.T]
+    fitted = [i for i, (values, _) in enumerate(factors) if len(values) > 1 and not dead]
+    targets = [(factors[i][1], len(factors[i][0])) for i in fitted]
+    results = dict(zip(fitted, fit(targets), strict=True)) if targets else {}
+    for i, (values, column) in enumerate(factors):
+        if i in results:
+            on_train, on_test, importance[:, i] = results[i]
+            predictions = values[on_train], values[on_test]
+        else:
             guess = values[np.bincount(column).argmax()]
             predictions = guess, guess
-        else:
-            on_train, on_test, importance[:, i] = fit(column, len(values))
-            predictions = values[on_train], values[on_test]
         scores[0, i] = (predictions[0] == parts.train_factors[:, i]).mean()
         scores[1, i] = (predictions[1] == parts.test_factors[:, i]).mean()
     total = importance.sum(0)
@@ -71,13 +79,13 @@ def sklearn_trees(parts: Parts, seed: int = 0) -> Fitted:
     import sklearn
     from sklearn.ensemble import GradientBoostingClassifier
 
-    def fit(column: Int64[np.ndarray, " train"], size: int) -> Predicted:
+    def fit(target: Target) -> Predicted:
         # Its random numbers only say which of equally good splits is taken.
-        model = GradientBoostingClassifier(random_state=seed % 2**32).fit(parts.train, column)
+        model = GradientBoostingClassifier(random_state=seed % 2**32).fit(parts.train, target[0])
         predicted = [np.asarray(model.predict(part)) for part in (parts.train, parts.test)]
         return predicted[0], predicted[1], np.abs(model.feature_importances_)
 
-    return _each(parts, fit, f"scikit-learn {sklearn.__version__}")
+    return each_factor(parts, lambda targets: map(fit, targets), f"scikit-learn {sklearn.__version__}")
 
 
 def lightgbm_library() -> Any:
@@ -87,7 +95,7 @@ def lightgbm_library() -> Any:
     except (ImportError, OSError) as error:  # its wheel does not bring the system's OpenMP library (libgomp)
         raise UntwineError(
             f"the estimator 'lightgbm' cannot be loaded ({error}): install the package lightgbm, and the system's "
-            "OpenMP library (libgomp1 on Debian and Ubuntu, libomp on macOS), or use estimator='sklearn'"
+            "OpenMP library (libgomp1 on Debian and Ubuntu, libomp on macOS), or use estimator='trees'"
         ) from error
     return lightgbm
 
@@ -114,7 +122,7 @@ _ROUNDS = 20
 
 
 def lightgbm_trees(parts: Parts, seed: int = 0) -> Fitted:
-    """LightGBM: the same kind of trees on binned codes, one to two orders of magnitude faster.
+    """LightGBM: trees of the same size whose splits are Newton steps. Of equally good codes it takes the first.
 
     Codes are replaced by their ranks in the training part (and numbers in between for those of the test part): a
     tree's splits depend on no more, but LightGBM's bins would depend on where zero is.
@@ -132,7 +140,8 @@ def lightgbm_trees(parts: Parts, seed: int = 0) -> Fitted:
     data = lightgbm.Dataset(np.stack(ranks, 1), np.zeros(len(parts.train)), params=settings, free_raw_data=False)
     held_out = lightgbm.Dataset(np.stack(between, 1), np.zeros(len(parts.test)), reference=data, params=settings)
 
-    def fit(column: Int64[np.ndarray, " train"], size: int) -> Predicted:
+    def fit(target: Target) -> Predicted:
+        column, size = target
         # One tree a round suffices for two values.
         objective = {"objective": "multiclass", "num_class": size} if size > 2 else {"objective": "binary"}
         data.construct().set_label(column)
@@ -152,4 +161,4 @@ def lightgbm_trees(parts: Parts, seed: int = 0) -> Fitted:
         booster.eval_valid(predictions)
         return predicted[0], predicted[1], booster.feature_importance("gain").astype(np.float64)
 
-    return _each(parts, fit, f"lightgbm {lightgbm.__version__}")
+    return each_factor(parts, lambda targets: map(fit, targets), f"lightgbm {lightgbm.__version__}")
