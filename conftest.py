@@ -1,5 +1,6 @@
 """Settings for the tests in tests/ and for the examples in the docstrings of src/, hence in the root."""
 
+import builtins
 import os
 import sys
 from importlib.util import find_spec
@@ -30,6 +31,11 @@ def pytest_runtest_setup() -> None:
     torch = sys.modules.get("torch")
     if torch is not None and torch.get_num_threads() != THREADS:
         torch.set_num_threads(THREADS)
+
+
+def pytest_runtest_teardown() -> None:
+    """Forget what an example showed last: it stays in `builtins._`, which tyro takes for a translation."""
+    builtins.__dict__.pop("_", None)
 
 
 @pytest.fixture(scope="session")

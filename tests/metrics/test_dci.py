@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
-import sys
-import warnings
-
 import numpy as np
 import pytest
 
@@ -13,7 +9,7 @@ from untwine.errors import UntwineError
 from untwine.metrics.families.dci import dci, lasso, weighted_purity
 from untwine.metrics.learners.boosting import boosted_trees
 from untwine.metrics.learners.split import split
-from untwine.metrics.learners.trees import Parts, lightgbm_trees, sklearn_trees
+from untwine.metrics.learners.trees import Parts, sklearn_trees
 from untwine.streams import np_uniform
 
 VALUES = 4
@@ -112,51 +108,6 @@ def test_sklearn_is_gradient_boosting_with_its_defaults():
     assert score.details["informativeness"] == pytest.approx(score.details["informativeness_by_factor"].mean())
 
 
-@pytest.mark.parametrize("values", [2, 5])
-def test_lightgbm_is_the_plain_classifier(values):
-    """One binned dataset for all factors, and predictions that boosting kept, change nothing."""
-    import lightgbm
-
-    codes, _ = problem("noisy")
-    codes = codes + 10  # away from zero, which has a bin of its own
-    factors = np.floor(values * np_uniform(2, "values", (600, 2)) * 0.5 + values * 0.5 * codes[:, :2] / codes.max())
-    parts = in_parts(codes, factors.astype(int))
-    fitted = lightgbm_trees(parts)
-    for i in range(2):
-        model = lightgbm.LGBMClassifier(
-            n_estimators=20,
-            learning_rate=0.5,
-            max_depth=3,
-            num_leaves=8,
-            reg_lambda=1.0,
-            min_child_samples=1,
-            max_bin=1023,
-            importance_type="gain",
-            n_jobs=1,
-            verbose=-1,
-            min_data_in_bin=1,
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            model.fit(parts.train, parts.train_factors[:, i])
-            accuracy = [model.score(parts.train, parts.train_factors[:, i])]
-            accuracy += [model.score(parts.test, parts.test_factors[:, i])]
-        gain = model.feature_importances_ / model.feature_importances_.sum()
-        assert fitted.importance[:, i] == pytest.approx(gain, rel=1e-5)
-        assert [fitted.train[i], fitted.test[i]] == pytest.approx(accuracy)
-
-
-@pytest.mark.parametrize("kind", ["jittered", "noisy", "mixed", "rotated", "noise"])
-def test_lightgbm_and_sklearn_agree(kind):
-    codes, factors = problem(kind, n=300)
-    parts = in_parts(codes, factors)
-    fast, literature = lightgbm_trees(parts), sklearn_trees(parts)
-    for turned in (np.asarray, np.transpose):
-        values = [weighted_purity(turned(one.importance))[0] for one in (fast, literature)]
-        assert values[0] == pytest.approx(values[1], abs=0.1)  # by .05 to .07 where codes are noisy, whatever the split
-    assert fast.test.mean() == pytest.approx(literature.test.mean(), abs=0.06)
-
-
 def test_lasso_is_the_minimum_of_its_loss_and_informativeness_one_minus_nrmse():
     codes, factors = problem("mixed")
     parts = in_parts(codes, factors)
@@ -189,7 +140,7 @@ def test_lasso_takes_continuous_factors_and_scores_nothing_as_zero():
 # --- What scores mean -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("estimator", ["trees", "lightgbm", "sklearn", "lasso"])
+@pytest.mark.parametrize("estimator", ["trees", "sklearn", "lasso"])
 def test_perfect_codes_have_one_and_a_dead_code_has_no_importance(estimator):
     codes, factors = problem("perfect", n=300)
     codes[:, 3] = 0.1
@@ -200,21 +151,20 @@ def test_perfect_codes_have_one_and_a_dead_code_has_no_importance(estimator):
     assert score.details["disentanglement"] == float(score)
 
 
-@pytest.mark.parametrize("estimator", ["trees", "lightgbm", "lasso"])
+@pytest.mark.parametrize("estimator", ["trees", "lasso"])
 def test_rotation_lowers_disentanglement_and_completeness(estimator):
     perfect, rotated = (three(dci(*problem(kind), estimator=estimator)) for kind in ("perfect", "rotated"))
     assert rotated[0] < perfect[0] - 0.3
     assert rotated[1] < perfect[1] - 0.3
 
 
-@pytest.mark.parametrize("estimator", ["trees", "lightgbm"])
-def test_noise_has_about_zero_and_the_accuracy_of_a_guess(estimator):
-    score = dci(*problem("noise", n=2000), estimator=estimator)
+def test_noise_has_about_zero_and_the_accuracy_of_a_guess():
+    score = dci(*problem("noise", n=2000))
     assert three(score) == pytest.approx([0, 0, 1 / VALUES], abs=0.04)
     assert 0.5 < score.details["informativeness_train"] <= 1  # trees memorise
 
 
-@pytest.mark.parametrize("estimator", ["trees", "lightgbm", "lasso"])
+@pytest.mark.parametrize("estimator", ["trees", "lasso"])
 def test_the_order_of_samples_changes_nothing(estimator):
     codes, factors = problem("mixed")
     score = dci(codes, factors, estimator=estimator)
@@ -222,9 +172,9 @@ def test_the_order_of_samples_changes_nothing(estimator):
     assert three(dci(codes[shuffled], factors[shuffled], estimator=estimator)) == three(score)
 
 
-@pytest.mark.parametrize("estimator", ["trees", "lightgbm", "lasso"])
+@pytest.mark.parametrize("estimator", ["trees", "lasso"])
 def test_the_order_and_the_signs_of_codes_change_little(estimator):
-    fit = {"trees": boosted_trees, "lightgbm": lightgbm_trees, "lasso": lambda parts: lasso(parts, 0.02)}[estimator]
+    fit = {"trees": boosted_trees, "lasso": lambda parts: lasso(parts, 0.02)}[estimator]
     parts = in_parts(*problem("mixed"))
     importance, order = fit(parts).importance, [2, 0, 3, 1]
     permuted = Parts(parts.train[:, order], parts.test[:, order], parts.train_factors, parts.test_factors)
@@ -238,11 +188,10 @@ def test_the_order_and_the_signs_of_codes_change_little(estimator):
     )
 
 
-@pytest.mark.parametrize("fit", [boosted_trees, lightgbm_trees])
-def test_trees_see_the_order_of_codes_only(fit):
+def test_trees_see_the_order_of_codes_only():
     parts = in_parts(*problem("mixed"))
     cubes = Parts(parts.train**3 * 1e6 + 4, parts.test**3 * 1e6 + 4, parts.train_factors, parts.test_factors)
-    assert fit(cubes).importance.tolist() == fit(parts).importance.tolist()
+    assert boosted_trees(cubes).importance.tolist() == boosted_trees(parts).importance.tolist()
 
 
 def test_seed_and_test_choose_the_held_out_part():
@@ -255,7 +204,7 @@ def test_seed_and_test_choose_the_held_out_part():
 # --- Degenerate samples, packs, errors --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("estimator", ["trees", "lightgbm", "sklearn", "lasso"])
+@pytest.mark.parametrize("estimator", ["trees", "sklearn", "lasso"])
 @pytest.mark.parametrize(("d", "k"), [(1, 3), (3, 1), (1, 1), (2, 3)])
 def test_one_code_or_one_factor(estimator, d, k):
     codes, factors = problem("perfect", n=120)
@@ -268,7 +217,7 @@ def test_one_code_or_one_factor(estimator, d, k):
         assert score.details["completeness"] == pytest.approx(1)
 
 
-@pytest.mark.parametrize("estimator", ["trees", "lightgbm", "sklearn", "lasso"])
+@pytest.mark.parametrize("estimator", ["trees", "sklearn", "lasso"])
 def test_dead_codes_alone_have_zero_and_a_guess(estimator):
     _, factors = problem("perfect", n=300)
     score = dci(np.full((300, 2), 0.3), factors, estimator=estimator)
@@ -281,9 +230,9 @@ def test_dead_codes_alone_have_zero_and_a_guess(estimator):
     assert score.details["informativeness_by_factor"] == pytest.approx(guess)
 
 
-@pytest.mark.parametrize("estimator", ["trees", "lightgbm", "sklearn"])
+@pytest.mark.parametrize("estimator", ["trees", "sklearn"])
 def test_values_that_one_part_lacks(estimator):
-    fit = {"trees": boosted_trees, "lightgbm": lightgbm_trees, "sklearn": sklearn_trees}[estimator]
+    fit = {"trees": boosted_trees, "sklearn": sklearn_trees}[estimator]
     x = np.arange(12.0)[:, None] % 3
     train = np.hstack([x, np.full((12, 1), 5), 10 * x]).astype(int)  # the second is constant in training
     test = np.array([[0, 5, 0], [9, 6, 10], [2, 5, 20]])  # 9 and 6 are new
@@ -313,7 +262,7 @@ def test_a_pack_has_the_scores_of_its_members():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"estimator": "lightgbn"}, "unknown estimator of dci 'lightgbn'; did you mean 'lightgbm'"),
+        ({"estimator": "sklern"}, "unknown estimator of dci 'sklern'; did you mean 'sklearn'"),
         ({"estimator": "lasso", "alpha": 0}, "alpha is a penalty, a number above 0"),
         ({"test": 1.5}, "fraction between 0 and 1"),
     ],
@@ -323,26 +272,8 @@ def test_arguments_that_make_no_sense(arguments, message):
         dci(*problem("perfect", n=50), **arguments)
 
 
-@pytest.mark.parametrize("estimator", [None, "trees", "lightgbm", "sklearn"])
+@pytest.mark.parametrize("estimator", ["trees", "sklearn"])
 def test_classifiers_refuse_continuous_factors(estimator):
     codes, factors = problem("perfect", n=50)
     with pytest.raises(UntwineError, match=r"factors are float64.*estimator='lasso'"):
         dci(codes, factors / 2, estimator=estimator)
-
-
-@pytest.mark.parametrize("error", [ImportError("No module named 'lightgbm'"), OSError("libgomp.so.1: cannot open")])
-def test_without_lightgbm(monkeypatch, error):
-    plain = builtins.__import__
-
-    def missing(name, *args, **kwargs):
-        if name == "lightgbm":
-            raise error
-        return plain(name, *args, **kwargs)
-
-    monkeypatch.delitem(sys.modules, "lightgbm", raising=False)
-    monkeypatch.setattr(builtins, "__import__", missing)
-    codes, factors = problem("perfect", n=60)
-    factors = factors[:, :1] // 2
-    with pytest.raises(UntwineError, match=r"'lightgbm' cannot be loaded.*libgomp.*estimator='trees'"):
-        dci(codes, factors, estimator="lightgbm")
-    assert dci(codes, factors).comparable(dci(codes, factors, estimator="trees"))  # the default does not need it
