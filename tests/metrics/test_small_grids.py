@@ -19,7 +19,7 @@ from untwine.metrics.designs import Independent
 from untwine.metrics.local import local, sampled
 from untwine.metrics.windows import Windows, draw_samples
 
-SPACE = FactorSpace(("object", "pose"), (20, 72), ("ordered", "ordered"))
+SPACE = FactorSpace(("object", "pose"), (20, 36), ("ordered", "ordered"))
 STATES = SPACE.factors(np.arange(SPACE.states))
 RANDOM = np.random.default_rng(0).normal(size=(SPACE.states, 6))
 
@@ -42,14 +42,14 @@ def identity(x: np.ndarray) -> np.ndarray:
 # How well a metric that is tested on some samples predicts the factors of these codes, what a guess has, and how far a
 # score may be above it: four standard deviations of as many test samples, or of as many values of the factors.
 PREDICTS: dict[str, tuple[Callable[[uw.metrics.Score], float], float, float]] = {
-    "dci": (lambda score: float(score.details["informativeness"]), (1 / 20 + 1 / 72) / 2, 0.025),
-    "explicitness": (float, 0.5, 0.05),
-    "sap": (lambda score: float(score.details["scores"].mean(0).mean()), (1 / 20 + 1 / 72) / 2, 0.025),
+    "dci": (lambda score: float(score.details["informativeness"]), (1 / 20 + 1 / 36) / 2, 0.035),
+    "explicitness": (float, 0.5, 0.06),
+    "sap": (lambda score: float(score.details["scores"].mean(0).mean()), (1 / 20 + 1 / 36) / 2, 0.035),
     "knn_score": (lambda score: float((score.details["performance"] / score.details["normaliser"]).max()), 0, 0.1),
     "factor_vae_score": (float, 0.5, 0.17),
-    "beta_vae_score": (float, 0.5, 0.1),
+    "beta_vae_score": (float, 0.5, 0.17),
 }
-MEMORISE = ("dci", "explicitness", "knn_score", "beta_vae_score")  # those whose models are able to
+MEMORISE = ("dci", "explicitness", "knn_score")  # those whose models are able to
 
 
 def test_no_metric_that_tests_on_a_part_is_missing():
@@ -61,18 +61,15 @@ def test_what_can_be_learned_by_heart_is_not_scored(name):
     predicts, guess, above = PREDICTS[name]
     score = sampled(name)(identity, pictures(RANDOM))
     assert predicts(score) <= guess + above
-    assert score.settings["samples"] == 1440
+    assert score.settings["samples"] == 720
 
 
 @pytest.mark.parametrize("name", MEMORISE)
 def test_with_repeated_pictures_it_would_be(name):
     """The bounds above can be missed: states drawn with replacement are on both sides."""
     predicts, guess, above = PREDICTS[name]
-    metric = uw.metrics.get(name)
-    design = metric.design
-    states = SPACE.sample(10_000, 0) if name != "beta_vae_score" else design.draw(SPACE, 1000 * design.states, 0)
-    codes = RANDOM[SPACE.index(states.reshape(-1, 2))].reshape(*states.shape[:-1], -1)
-    assert predicts(metric(codes, states)) > guess + above
+    states = SPACE.sample(3000, 0)
+    assert predicts(uw.metrics.get(name)(RANDOM[SPACE.index(states)], states)) > guess + above
 
 
 # --- one picture left out ---------------------------------------------------------------------------
@@ -91,16 +88,15 @@ def codes_of_every_kind() -> np.ndarray:
 def test_the_same_pictures_without_one_have_nearly_the_same_scores(name):
     """A row that is missing moves at most one other to the other part; another split moves `knn_score` by .08."""
     codes = codes_of_every_kind()
-    complete, *without = (sampled(name)(identity, pictures(codes, row)).scores() for row in (None, 3, 700))
+    complete, without = (sampled(name)(identity, pictures(codes, row)).scores() for row in (None, 300))
     for part, (value,) in complete.items():
-        others = [float(scores[part][0]) for scores in without]
-        assert others == pytest.approx([value, value], abs=0.03), part
+        assert without[part][0] == pytest.approx(value, abs=0.03), part
     assert 0 < complete[name][0] < 0.99
 
 
 def test_windows_that_hold_all_their_states_have_the_samples_of_the_complete_grid():
     codes = codes_of_every_kind()
-    windows = [around(SPACE, 0.1, centre=centre) for centre in ([10, 30], [15, 60], [5, 40])]
+    windows = [around(SPACE, 0.1, centre=centre) for centre in ([10, 15], [15, 30], [5, 20])]
     complete, without = (
         draw_samples(windows, Independent(), 10_000, Encoder(identity, pictures(codes, row)), 0) for row in (None, 0)
     )
@@ -113,9 +109,9 @@ def test_windows_that_hold_all_their_states_have_the_samples_of_the_complete_gri
 
 
 def test_windows_of_few_states_count_with_or_without_a_picture_elsewhere():
-    space = FactorSpace(SPACE.names, SPACE.sizes, ("categorical", "ordered"))  # a window has 15 states of one object
+    space = FactorSpace(SPACE.names, SPACE.sizes, ("categorical", "ordered"))  # a window has 7 states of one object
     codes = codes_of_every_kind()
-    complete, without = (local("mig", samples=60)(identity, pictures(codes, row, space)) for row in (None, 700))
+    complete, without = (local("mig", samples=60)(identity, pictures(codes, row, space)) for row in (None, 340))
     windows = [map(tuple, np.hstack([score.details["low"], score.details["sizes"]])) for score in (complete, without)]
     scores = [
         dict(zip(keys, score.details["by_window"], strict=True))
@@ -123,7 +119,7 @@ def test_windows_of_few_states_count_with_or_without_a_picture_elsewhere():
     ]
     shared = scores[0].keys() & scores[1].keys()
     assert len(shared) > 1 and all(scores[0][window] == pytest.approx(scores[1][window], abs=1e-9) for window in shared)
-    assert not any(low[0] == 9 and low[1] <= 52 < low[1] + 15 for low in without.details["low"])  # 700 is [9, 52]
+    assert not any(low[0] == 9 and low[1] <= 16 < low[1] + 7 for low in without.details["low"])  # 340 is [9, 16]
     assert float(without) == pytest.approx(float(complete), abs=4 * np.std(complete.details["by_window"]) / 60**0.5)
 
 
@@ -136,9 +132,9 @@ def test_scores_say_how_many_states_they_are_of(name):
     score = local(name, radius=0.2, samples=6)(identity, data)
     sizes = [int(np.prod(size)) for size in score.details["sizes"]]
     assert score.settings["samples"] == sizes and len(set(sizes)) > 1
-    assert sampled(name)(identity, data).settings["samples"] == 1440
-    few = 1280
-    assert sampled(name, points=few)(identity, data).settings["samples"] == few
+    assert sampled(name)(identity, data).settings["samples"] == 720
+    smaller = {} if name == "mig" else {"size": 16}  # ten groups or more
+    assert sampled(name, points=640, **smaller)(identity, data).settings["samples"] == 640
 
 
 def test_groups_that_are_formed_are_as_many_as_would_be_drawn():

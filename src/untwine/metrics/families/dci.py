@@ -104,8 +104,8 @@ def dci(
 
     >>> x = np.indices((4, 4)).reshape(2, -1).T.repeat(9, 0)
     >>> score = dci(x * 1.0, x)
-    >>> float(score), float(score.details["completeness"]), float(score.details["informativeness"])
-    (1.0, 1.0, 1.0)
+    >>> [round(float(value[0]), 6) for value in score.scores().values()]
+    [1.0, 1.0, 1.0]
     """
     if estimator not in ESTIMATORS:
         raise unknown("estimator of dci", str(estimator), ESTIMATORS)
