@@ -18,6 +18,7 @@ import untwine as uw
 from untwine.data import datasets
 from untwine.data.specs import public_of
 from untwine.methods.registry import PARTS, own_parts, part_table
+from untwine.metrics.floors import KINDS, floors
 from untwine.model.networks import networks
 from untwine.objective import penalties
 from untwine.parts import is_part
@@ -80,11 +81,17 @@ def tables() -> dict[str, str]:
     for metric in map(uw.metrics.get, uw.metrics.names()):
         of = ", ".join(metric.takes)
         scores.append((f"`{metric.__name__}`", sentence(metric), of, arguments(metric, metric.takes)))
+    floor_rows = []
+    for name in uw.metrics.names():
+        for score, kinds in floors(name).items():
+            numbers = ("-" if value is None else f"{value:.3g}" for value in kinds.values())
+            floor_rows.append((f"`{score}`", *numbers))
     return {
         "methods": table(("method", "loss", "arguments"), methods),
         "parts": table(("kind", "name", "what it is", "arguments"), parts()),
         "datasets": table(("dataset", "what it is", "from", "arguments"), data),
         "metrics": table(("metric", "what it is", "of", "arguments"), scores),
+        "floors": table(("score", *KINDS.values()), floor_rows),
         "networks": table(("network", "what it is", "arguments"), nets),
         "terms": table(("term", "what it measures", "with"), terms),
     }

@@ -85,7 +85,8 @@ def test_the_page_on_extending_runs_as_written(tmp_path: Path, monkeypatch: pyte
     exec(shorter, names)
     uw, run = names["uw"], names["run"]
     assert names["codes"].shape == (1, 8, 10)
-    assert set(names["scores"]) == {"reach", "local-reach"}
+    assert set(names["scores"]) == {"reach(points=200)", "local-reach(rho=0.1, windows=5, points=200)"}
+    assert "reach" in names["scores"] and "local_reach" in names["scores"]
     steep = uw.methods.vae().with_penalties(steep=uw.Penalty(names["Steepness"]()))
     assert uw.fit(run.replace(method=steep, steps=2)).history[-1]["members"]["seed-0"]["steep"] > 0
 

@@ -21,8 +21,9 @@ Captured = pytest.CaptureFixture[str]
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     path = tmp_path_factory.mktemp("runs")
-    uw.fit(tiny(seeds=[0, 1], steps=3), path / "jl1")
-    uw.fit(tiny(uw.methods.beta_vae(0.01, likelihood="squared_error"), seeds=[0, 1], steps=3), path / "beta")
+    beta_vae = uw.methods.beta_vae(0.01, likelihood="squared_error")
+    for name, method in (("jl1", None), ("beta", beta_vae)):
+        uw.fit(tiny(method, seeds=[0, 1], steps=30, lr=0.03), path / name)  # all latents are active then
     return str(path / "jl1"), str(path / "beta")
 
 
@@ -40,8 +41,8 @@ def test_tables_and_comparison(runs, capsys: Captured):
     assert main(["evaluate", *runs, "--metrics", "local-modularity", "dci", *FAST, "--compare"]) == 0
     said = capsys.readouterr().out
     expected = (
-        "local-modularity, radius 0.2",
-        "dci completeness",
+        "local-modularity(rho=0.2) ",
+        "dci completeness ",
         "± 2 s.e.",
         "Welch's t-test",
         "effect",
@@ -50,7 +51,8 @@ def test_tables_and_comparison(runs, capsys: Captured):
     assert all(text in said for text in expected), said
     assert main(["evaluate", *runs, "--metrics", "local-modularity", *FAST, "--compare", "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)["comparisons"]
-    assert row["metric"] == "local-modularity" and row["difference"] == pytest.approx(row["means"][0] - row["means"][1])
+    assert row["metric"] == "local-modularity(rho=0.2, windows=2, points=100)"
+    assert row["difference"] == pytest.approx(row["means"][0] - row["means"][1])
 
 
 def test_help_teaches_the_metrics(capsys: Captured):

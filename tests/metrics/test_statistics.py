@@ -23,6 +23,28 @@ def test_summary():
     assert summary(values) == found
 
 
+def test_intervals_end_where_the_score_does():
+    """Student's interval of three values near 0 goes below it: cut to the bounds, and nowhere else."""
+    values = [0.01, 0.02, 0.06]
+    low, high = stats.t.interval(0.95, 2, np.mean(values), stats.sem(values))
+    assert low < 0 and summary(values).interval == pytest.approx((low, high))
+    assert summary(values, bounds=(0, 1)).interval == pytest.approx((0, high))
+    mirrored = summary([1 - value for value in values], bounds=(0, 1))
+    assert mirrored.interval == pytest.approx((1 - high, 1))
+    passed = summary([-0.1, *values], bounds=(0, 1))  # a value below its bound is not cut off
+    assert passed.interval[0] == -0.1
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 6])
+def test_few_models_have_no_intervals(count):
+    values = np.random.default_rng(count).uniform(size=count)
+    found = summary(values)
+    assert (found.interval is None) == (count < 3) and (found.bootstrap is None) == (count < 5)
+    assert found.range == (values.min(), values.max()) and found.count == count
+    equal = summary([0.1] * count)
+    assert equal.interval is equal.bootstrap is None and equal.range == (0.1, 0.1)
+
+
 def test_intervals_cover_as_they_say():
     rng = np.random.default_rng(1)
     found = [summary(rng.normal(size=30), 0.9, 500) for _ in range(300)]

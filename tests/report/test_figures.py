@@ -322,7 +322,7 @@ def test_density_of_one_member():
 
 
 def test_scores_show_every_model_their_mean_and_its_interval():
-    values = {"β-VAE": random.normal(size=10), "JL1-VAE": random.normal(size=4), "AE": [0.5]}
+    values = {"β-VAE": random.normal(size=10), "JL1-VAE": random.normal(size=4), "VAE": [0.2, 0.4], "AE": [0.5]}
     axes = figures.scores(values, "local MIG", errors=1.5).axes[0]
     assert axes.get_xlabel() == "local MIG"
     assert [tick.get_text() for tick in axes.get_yticklabels()] == list(values)
@@ -333,7 +333,7 @@ def test_scores_show_every_model_their_mean_and_its_interval():
         assert (np.abs(shown[:, 1] - place) < 0.4).all()
         marker, _, (bars,) = container.lines
         assert marker.get_xdata()[0] == pytest.approx(np.mean(given))
-        expected = 1.5 * np.std(given, ddof=1) / len(given) ** 0.5 if len(given) > 1 else 0.0
+        expected = 1.5 * np.std(given, ddof=1) / len(given) ** 0.5 if len(given) > 2 else 0.0
         (low, _), (high, _) = bars.get_segments()[0]
         assert (high - low) / 2 == pytest.approx(expected)
     boxes = [patch.get_path().vertices[:, 0] for patch in axes.patches]

@@ -185,7 +185,7 @@ def test_what_cannot_be_asked(run: Path, names, message):
 
 def test_damaged_scores_are_said(run: Path):
     whole = {"metric": "mig", "label": "mig", "asked": {}, "settings": {}, "untwine": "0"}
-    for wrong in ("{", "[]", '{"format": 1, "scores": {}}', json.dumps({"format": 1, "scores": [whole]})):
+    for wrong in ("{", "[]", '{"format": 2, "scores": {}}', json.dumps({"format": 2, "scores": [whole]})):
         (run / storage.FILE).write_text(wrong)
         with pytest.raises(UntwineError, match="move it away"):
             score(run, ("mig",), **FAST)
@@ -207,7 +207,7 @@ def test_codes_on_the_scale_of_a_normal(tmp_path: Path):
 def test_runs_are_compared_by_welchs_test(runs: Path):
     found = {name: score(runs / name, ("mig", "local-mig"), **FAST) for name in ("jl1", "beta")}
     rows = compare(found)
-    assert [row["metric"] for row in rows] == ["mig", "local-mig"]
+    assert [row["metric"] for row in rows] == ["mig(points=200)", "local-mig(rho=0.2, windows=3, points=200)"]
     first = [value(found["jl1"][0], f"seed-{i}") for i in range(3)]
     second = [value(found["beta"][0], f"seed-{i}") for i in range(2)]
     expected = uw.metrics.statistics.compare(first, second)
@@ -228,7 +228,8 @@ def test_a_seed_reaches_what_is_random_in_a_metric(run: Path):
     first, second, given = score(run, ("sap", "decomposition", "sap(seed=3)"), **FAST, seed=7)
     assert first["settings"]["seed"] == second["settings"]["seed"] == 7 == first["settings"]["sampling_seed"]
     assert (given["settings"]["seed"], given["settings"]["sampling_seed"]) == (3, 7)
-    assert [entry["label"] for entry in (first, given)] == ["sap", "sap(seed=3)"]
+    labels = ["sap(points=200, sampling_seed=7)", "sap(seed=3, points=200, sampling_seed=7)"]
+    assert [entry["label"] for entry in (first, given)] == labels
 
 
 def test_a_metric_that_fails_does_not_stop_the_others(run: Path):
@@ -254,7 +255,7 @@ def test_a_local_metric_that_fails_is_not_taken_for_the_global_one(run: Path):
     with pytest.raises(PartlyScored) as error:
         score(run, ("local-factor-vae-score(prune=-1.0)", "factor-vae-score(prune=-2.0)"), **FAST)
     first, second = str(error.value).splitlines()
-    assert first.startswith("local-factor-vae-score(prune=-1.0), radius ")
+    assert first.startswith("local-factor-vae-score(rho=0.2, prune=-1.0): ")
     assert second.startswith("factor-vae-score(prune=-2.0): ")
     assert str(error.value).count("factor-vae-score") == 2 and "factor_vae_score" not in str(error.value)
 
@@ -299,7 +300,7 @@ def test_how_a_score_was_first_spelled_does_not_matter(runs: Path):
     score(runs / "jl1", ("mig(bins=20)",), **FAST)
     found = {name: score(runs / name, ("mig",), **FAST) for name in ("jl1", "beta")}
     (row,) = compare(found)
-    assert row["metric"] == "mig" and row["t"] is not None
+    assert row["metric"] == "mig(points=200)" and row["t"] is not None
 
 
 def test_a_number_of_groups_is_kept_to(run: Path):
@@ -324,6 +325,118 @@ def test_radii_and_designs_share_what_is_encoded(tmp_path: Path, monkeypatch: py
     names = ("mig", "local-mig", "local-modularity", "factor-vae-score(groups=20)")
     score(tmp_path / "run", names, **FAST | {"rho": (0.2, 0.5)})
     assert 0 < sum(encoded) <= 144
+
+
+# --- labels ---------------------------------------------------------------------------------------
+
+
+def test_what_differs_has_labels_that_differ(run: Path):
+    """Every pair of different conditions, stored in one file one after the other, and asked for again by label."""
+    plain = {"points": 200, "windows": 2, "rho": 0.2, "examples": 60, "jacobians": 20}
+    changes = (
+        {},
+        {"points": 150},
+        {"seed": 1},
+        {"windows": 3},
+        {"rho": (0.2, 0.4)},
+        {"examples": 50},
+        {"jacobians": 9},
+        {"wrap": False},
+    )
+    names = (
+        "dci(estimator=lasso)",
+        "dci(estimator=lasso, alpha=0.1)",
+        "local-mig",
+        "hoyer",
+        "dto",
+        "sap",
+        "sap(seed=0)",
+    )
+    by_label: dict[str, dict] = {}
+    for change in changes:
+        for entry in score(run, names, **plain | change):
+            known = by_label.setdefault(entry["label"], entry)
+            assert known == entry  # one label, one score
+    stored = storage.read(run)
+    assert sorted(by_label) == sorted(entry["label"] for entry in stored) and len(stored) == len(by_label)
+    keys = {storage.key(entry) for entry in stored}
+    assert len(keys) == len(stored) == 2 * 3 + 6 + 3 + 4 + 4 + 1  # dci, local-mig, hoyer, dto, sap, sap(seed=0)
+    again = score(run, tuple(by_label))  # a label is a request, under the defaults
+    assert {entry["label"]: entry for entry in again} == by_label
+
+
+def test_labels_say_what_is_not_the_default(run: Path):
+    settings = {"points": 10_000, "examples": 300, "rho": 0.1}  # the dataset has 300
+    labels = [entry["label"] for entry in score(run, ("mig(bins=20)", "hoyer", "local-mig(windows=2)"), **settings)]
+    assert labels == ["mig", "hoyer", "local-mig(rho=0.1, windows=2)"]
+    (both,) = score(run, ("local-mig(rho=0.3, points=150, bins=4)",), **FAST)
+    assert both["label"] == "local-mig(rho=0.3, bins=4, windows=3, points=150)"
+    assert (both["settings"]["samples"], both["settings"]["radius"], both["settings"]["bins"]) == (150, 0.3, 4)
+    for name, message in (
+        ("mig(points=1)", "points must be 2 or more"),
+        ("mig(points=few)", "points of metric 'mig' must be a whole number"),
+        ("mig(rho=0.1)", "unknown argument of metric 'mig': 'rho'"),
+        ("local-mig(rho=2)", "rho is a fraction"),
+        ("hoyer(points=5)", "unknown argument of metric 'hoyer'"),
+    ):
+        with pytest.raises(UntwineError, match=message):
+            score(run, (name,), **FAST)
+
+
+def test_a_pivot_does_not_mix_sizes_and_radii(run: Path):
+    scores = uw.evaluate(run, ["mig(points=150)", "mig(points=250)", "local-mig"], rho=(0.2, 0.4), windows=2)
+    by_name: dict[str, list[float]] = {}
+    for row in scores.rows():
+        by_name.setdefault(row["metric"], []).append(row["value"])
+    assert len(by_name) == 4 and all(len(values) == 3 for values in by_name.values())
+    ensemble, data = uw.load(run), record.stored(run).make_dataset()
+    for points in (150, 250):
+        expected = uw.metrics.sampled("mig", points=points)(ensemble.encode, data).values.tolist()
+        assert by_name[f"mig(points={points})"] == expected
+
+
+def test_scores_of_an_older_format_are_computed_anew(run: Path):
+    (before,) = score(run, ("mig",), **FAST)
+    old = {**before, "label": "mig", "asked": {}}
+    (run / storage.FILE).write_text(json.dumps({"format": 1, "scores": [old, old]}))
+    assert score(run, ("mig",), **FAST) == [before] and storage.read(run) == [before]
+
+
+# --- scores that cannot be otherwise ----------------------------------------------------------------
+
+
+def test_models_without_an_active_latent(tmp_path: Path, recwarn: pytest.WarningsRecorder):
+    """After a step the posteriors are the prior's width; a narrow posterior of a deterministic model is not."""
+    passive = uw.fit(tiny(uw.methods.beta_vae(0.01, likelihood="squared_error"), seeds=[0, 1, 2], steps=1))
+    scores = uw.evaluate(passive, ["modularity", "mig", "dci", "hoyer"], **FAST)
+    assert scores.collapsed() == ["seed-0", "seed-1", "seed-2"]
+    assert "no latent is active in seed-0, seed-1, seed-2" in str(recwarn[-1].message)
+    rows = {row["metric"]: row for row in scores.summary()}
+    assert rows["modularity(points=200)"]["mean"] is None and rows["modularity(points=200)"]["count"] == 0
+    assert rows["modularity(points=200)"]["notes"] == ["no score, as no latent is active"]
+    assert rows["mig(points=200)"]["count"] == 3 == rows["dci(points=200) informativeness"]["count"]
+    assert rows["dci(points=200) completeness"]["count"] == 0
+    by_hand = uw.metrics.sampled("modularity", points=200)(passive.encode, passive.make_dataset())
+    assert scores["modularity"].values.tolist() == by_hand.values.tolist()  # as defined, for whoever wants it
+    json.dumps(scores.entries, allow_nan=False)
+    assert "-" in repr(scores) and "--" in scores.to_latex()
+    csv = scores.to_csv()
+    assert csv is not None and "seed-0,,no latent is active," in csv
+    point = uw.fit(tiny(uw.methods.ae(), seeds=[0, 1], steps=1))
+    found = uw.evaluate(point, ["modularity"], **FAST)
+    assert found.collapsed() == [] and found.summary()[0]["count"] == 2
+
+
+def test_what_cannot_be_otherwise_is_not_compared(tmp_path: Path):
+    data = uw.datasets.synthetic_nonlinear(samples=300, seed=3)
+    runs = {}
+    for name, steps in (("trained", 30), ("collapsed", 1)):
+        method = uw.methods.beta_vae(0.01, likelihood="squared_error")
+        trained = uw.fit(tiny(method, dataset=data, seeds=[0, 1, 2], steps=steps, lr=0.03))
+        runs[name] = uw.evaluate(trained, ["modularity", "mig"], **FAST)
+    modularity, mig = comparisons(runs)
+    assert modularity["not_comparable"] == ["collapsed: no latent is active"] and "t" not in modularity
+    assert mig["t"] is not None
 
 
 # --- your own data: grids that are not complete -----------------------------------------------------
@@ -352,7 +465,7 @@ def test_examples_are_scored_by_all_metrics_that_need_no_interventions(own: Path
     with pytest.raises(PartlyScored) as error:
         score(own / "run", able[:4] + refused + able[4:], rho=(0.4,))
     found = {entry["label"]: entry for entry in error.value.scores.entries}
-    assert list(found) == list(able)
+    assert list(found) == [*able[:-1], "local-mig(rho=0.4)"]
     data, ensemble = record.stored(own / "run").make_dataset(), uw.load(own / "run")
     assert not data.complete
     labels = data.factors_of(range(120))
@@ -366,7 +479,7 @@ def test_examples_are_scored_by_all_metrics_that_need_no_interventions(own: Path
     expected = uw.metrics.mig(ensemble.encode(data.examples()), labels)
     assert [value(found["mig"], f"seed-{i}") for i in range(2)] == pytest.approx(expected.values.tolist())
     assert found["mig"]["settings"]["samples"] == 120 and found["mig"]["asked"]["points"] == 10_000
-    used = found["local-mig"]["settings"]
+    used = found["local-mig(rho=0.4)"]["settings"]
     assert used["windows"] == len(used["samples"]) == 20 and all(20 <= count <= 120 for count in used["samples"])
 
 
@@ -401,10 +514,10 @@ def test_the_defaults_have_no_windows_where_there_are_none(tmp_path: Path):
         uw.fit(save_own(tmp_path / name, labels, kinds), tmp_path / name / "run")
         found = score(tmp_path / name / "run")
         assert [entry["metric"] for entry in found] == expected, name
-    with pytest.raises(PartlyScored, match=r"local-mig, radius 0.1: no window of .* holds 20 examples.*larger radius"):
+    with pytest.raises(PartlyScored, match=r"local-mig\(rho=0.1\): no window of .* holds 20 examples.*larger radius"):
         score(tmp_path / "few" / "run", rho=(0.1,))
     assert score(tmp_path / "few" / "run", ("local-mig",), rho=(0.5,))[0]["settings"]["windows"] == 20
     with pytest.raises(
-        UntwineError, match=r"local-mig, radius 1: there are no windows: every factor \(x\) is categorical"
+        UntwineError, match=r"local-mig\(rho=1.0\): there are no windows: every factor \(x\) is categorical"
     ):
         score(tmp_path / "digits" / "run", ("local-mig",))

@@ -25,8 +25,8 @@ FAST: dict[str, Any] = {"rho": 0.2, "windows": 2, "points": 100, "examples": 50,
 
 @pytest.fixture(scope="module")
 def ensemble() -> uw.Ensemble:
-    """Trained in memory."""
-    return uw.fit(tiny(seeds=[0, 1, 2], steps=3))
+    """Trained in memory, so far that all latents are active."""
+    return uw.fit(tiny(seeds=[0, 1, 2], steps=30, lr=0.03))
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def scores(ensemble: uw.Ensemble) -> uw.Scores:
 
 
 def test_an_ensemble_has_the_scores_of_its_folder(ensemble: uw.Ensemble, scores: uw.Scores, tmp_path: Path):
-    stored = uw.fit(tiny(seeds=[0, 1, 2], steps=3), tmp_path / "run")
+    stored = uw.fit(tiny(seeds=[0, 1, 2], steps=30, lr=0.03), tmp_path / "run")
     assert ensemble.path is None and stored.path == tmp_path / "run"
     names = list(scores)
     assert uw.evaluate(tmp_path / "run", names, **FAST) == scores
@@ -76,10 +76,10 @@ def test_data_that_were_an_array_in_memory(tmp_path: Path):
     data = uw.datasets.images(pictures)
     run = tiny(uw.methods.beta_vae(), dataset=data, steps=2)
     trained = uw.fit(run, tmp_path / "run")
-    assert list(uw.evaluate(trained, **FAST)) == ["hoyer", "delta-kl", "dto"]
+    assert list(uw.evaluate(trained, **FAST)) == ["hoyer", "delta-kl", "dto(jacobians=10)"]
     with pytest.raises(UntwineError, match="was made from an array in memory"):
         uw.evaluate(tmp_path / "run", **FAST)
-    assert list(uw.evaluate(tmp_path / "run", dataset=data, **FAST)) == ["hoyer", "delta-kl", "dto"]
+    assert list(uw.evaluate(tmp_path / "run", dataset=data, **FAST)) == ["hoyer", "delta-kl", "dto(jacobians=10)"]
 
 
 def test_members_of_different_hyperparameters_in_memory():
@@ -87,7 +87,7 @@ def test_members_of_different_hyperparameters_in_memory():
     scores = uw.evaluate(uw.fit(tiny(method, seeds=[0, 0], steps=2)), ["mig"], **FAST)
     assert [row["method.beta"] for row in scores.rows()] == [0.01, 0.1]
     assert [row["own"] for row in scores.summary()] == [{"method.beta": 0.01}, {"method.beta": 0.1}]
-    assert "mig, beta 0.01" in scores.to_latex()
+    assert "mig(points=100), beta 0.01" in scores.to_latex()
 
 
 # --- metrics of one's own ---------------------------------------------------------------------------------
@@ -102,7 +102,8 @@ def test_metrics_of_ones_own_by_name_and_as_functions(ensemble: uw.Ensemble):
     try:
         names = ["spread-of-codes", "local-spread-of-codes(power=2.0)", spread_of_codes]
         scores = uw.evaluate(ensemble, names, **FAST)
-        assert list(scores) == ["spread-of-codes", "local-spread-of-codes(power=2.0)"]  # the third is the first
+        conditions = "(rho=0.2, power=2.0, windows=2, points=100)"  # the third is the first
+        assert list(scores) == ["spread-of-codes(points=100)", f"local-spread-of-codes{conditions}"]
         assert scores["local_spread_of_codes(power=2.0)"].settings["power"] == 2.0
         with pytest.raises(UntwineError, match="did you mean 'spread-of-codes'"):
             uw.evaluate(ensemble, ["spread-of-code"], **FAST)
@@ -127,25 +128,33 @@ def test_scores_by_name(scores: uw.Scores):
     assert len(scores) == 4 and "local_mig" in scores and "sap" not in scores and scores.get("sap") is None
     score = scores["local-mig"]
     assert score.metric == "local_mig" and score.values.shape == (3,) and score.settings["radius"] == 0.2
-    assert score.summary() == uw.metrics.statistics.summary(score.values)
+    assert score.summary() == uw.metrics.statistics.summary(score.values, bounds=(0, 1))
     dci = scores["dci(estimator=lasso)"]
     assert dci.parts == ("completeness", "informativeness") and dci.scores()["dci completeness"].shape == (3,)
     with pytest.raises(UntwineError, match="unknown score 'local-mag'; did you mean 'local-mig'"):
         scores["local-mag"]
-    assert repr(scores).startswith("Scores(3 members: mig 0.") and repr(scores).count("±") == 4
+    assert repr(scores).startswith("Scores(3 members: mig(points=100) 0.") and repr(scores).count("±") == 4
 
 
 def test_radii_are_told_apart(ensemble: uw.Ensemble):
     scores = uw.evaluate(ensemble, ["local-mig", "mig"], **FAST | {"rho": [0.2, 0.5]})
-    assert list(scores) == ["local-mig, radius 0.2", "local-mig, radius 0.5", "mig"]
-    assert scores["local_mig, radius 0.5"].settings["radius"] == 0.5
-    assert repr(uw.Scores(scores.entries[:1])).startswith("Scores(3 members: local-mig ")
+    more = "windows=2, points=100"
+    assert list(scores) == [f"local-mig(rho=0.2, {more})", f"local-mig(rho=0.5, {more})", "mig(points=100)"]
+    assert scores["local_mig(rho=0.5)"].settings["radius"] == 0.5
+    assert repr(uw.Scores(scores.entries[:1])).startswith(f"Scores(3 members: local-mig(rho=0.2, {more}) ")
+    with pytest.raises(UntwineError, match=r"several scores are called 'local-mig': local-mig\(rho=0.2, .*rho=0.5"):
+        scores["local-mig"]
+    assert "local-mig" not in scores and scores.get("local-mig") is None
 
 
 def test_rows_and_csv(scores: uw.Scores, tmp_path: Path):
     rows = scores.rows()
     assert len(rows) == 3 * 6  # dci has two parts
-    assert rows[0]["metric"] == "mig" and rows[0]["member"] == "seed-0" and rows[0]["value"] == scores["mig"].values[0]
+    assert (
+        rows[0]["metric"] == "mig(points=100)"
+        and rows[0]["member"] == "seed-0"
+        and rows[0]["value"] == scores["mig"].values[0]
+    )
     assert scores.to_csv(tmp_path / "scores.csv") is None
     text = scores.to_csv()
     assert text is not None and (tmp_path / "scores.csv").read_text() == text
@@ -159,7 +168,7 @@ def test_a_frame(scores: uw.Scores, monkeypatch: pytest.MonkeyPatch):
     frame = scores.to_frame()
     assert isinstance(frame, pandas.DataFrame) and len(frame) == 18
     means = frame.groupby("metric")["value"].mean()
-    assert means["mig"] == pytest.approx(scores["mig"].values.mean())
+    assert means["mig(points=100)"] == pytest.approx(scores["mig"].values.mean())
 
 
 def test_without_pandas_the_error_says_what_helps(scores: uw.Scores, monkeypatch: pytest.MonkeyPatch):
@@ -173,12 +182,11 @@ def test_a_table_for_latex(scores: uw.Scores):
     assert lines[0] == r"\begin{tabular}{lrrr}" and lines[-1] == r"\end{tabular}"
     (line,) = (line for line in lines if line.startswith("local-mig"))
     summary = scores["local-mig"].summary()
-    assert line.startswith(
-        rf"local-mig, radius 0.2 & 3 & {summary.mean:.3f} $\pm$ {2 * summary.standard_error:.3f} & ["
-    )
+    label = "local-mig(rho=0.2, windows=2, points=100)"
+    assert line.startswith(rf"{label} & 3 & {summary.mean:.3f} $\pm$ {2 * summary.standard_error:.3f} & [")
     assert line.endswith(r"\\")
     special = [{**entry, "label": "50%_of & {a}"} for entry in scores.entries[:1]]
-    assert r"50\%-of \& \{a\}" in uw.Scores(special).to_latex()
+    assert r"50\%\_of \& \{a\}" in uw.Scores(special).to_latex()
 
 
 def test_no_scores_at_all():

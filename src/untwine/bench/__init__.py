@@ -10,6 +10,7 @@ BENCHES = {
     "metrics": ("untwine.bench.metrics", "the speed of each metric"),
     "peers": ("untwine.bench.peers", "metrics beside the loops over scikit-learn that the literature's code has"),
     "batching": ("untwine.bench.batching", "members mapped by vmap or one by one"),
+    "floors": ("untwine.bench.floors", "what metrics give for noise, collapsed models and untrained networks"),
     "quality": ("untwine.bench.quality", "local scores of variants of a method"),
     "kinks": ("untwine.bench.kinks", "the gradient of a Jacobian's norm by finite differences and by exact columns"),
 }

@@ -16,9 +16,8 @@ from untwine.bench.variants import read_variant
 from untwine.data.contract import Dataset
 from untwine.data.families.dots import three_dots
 from untwine.errors import UntwineError, brief
-from untwine.scoring.requests import requests
+from untwine.scoring.requests import Conditions, requests
 from untwine.scoring.scorer import Scorer
-from untwine.scoring.sources import Source
 from untwine.train.devices import check_precision, exact, pick_device
 from untwine.train.ensemble import Ensemble
 from untwine.train.paths import check_path
@@ -142,12 +141,12 @@ def score_members(
         windows: How many windows of each radius.
         points: States in each window.
     """
-    source = Source(ensemble, dataset, examples=2, jacobians=2, seed=0)
-    scorer = Scorer(source, windows, points, progress=False)
-    wanted = [request.at(radius) for radius in radii for request in requests(METRICS)]
+    scorer = Scorer(ensemble, dataset, progress=False)
+    conditions = [Conditions(radius, windows, points) for radius in radii]
+    wanted = [request.under(one) for one in conditions for request in requests(METRICS)]
     scores = {}
     for request, score in scorer.scores(wanted):
         if isinstance(score, UntwineError):
             raise score
-        scores[f"{request.name} {request.radius:g}"] = score.values.tolist()
+        scores[f"{request.name} {request.conditions.rho:g}"] = score.values.tolist()
     return scores

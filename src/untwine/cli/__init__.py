@@ -26,6 +26,7 @@ COMMANDS = {
     "evaluate": ("untwine.cli.evaluate", "score runs with any metric, global or local, and compare them"),
     "perceive": ("untwine.cli.perceive", "measure how a loss perceives a dataset's factors, before any training"),
     "methods": ("untwine.cli.lists", "list the methods"),
+    "metrics": ("untwine.cli.lists", "list the metrics, or show all about one: untwine metrics mig"),
     "data": ("untwine.cli.data", "list, fetch, check and show datasets: untwine data list"),
     "bench": ("untwine.cli.bench", "measure speed and quality on this machine"),
 }

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +14,21 @@ from typing import Any
 def as_json(value: Any) -> None:
     """Print a value as JSON. A command with `--json` prints nothing else to stdout."""
     print(json.dumps(value, indent=2, allow_nan=False, default=str))
+
+
+def width() -> int:
+    """The width of the terminal; 80 where the output is a file."""
+    return shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80
+
+
+def paragraph(text: str, indent: str = "  ") -> None:
+    """Print a sentence, wrapped to the width of the terminal; words are never cut.
+
+    Args:
+        text: The sentence.
+        indent: What all lines but the first begin with.
+    """
+    print(textwrap.fill(text, width(), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False))
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: bool = False, lines: bool = False) -> None:
@@ -26,15 +44,42 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: bool =
     from rich.console import Console
     from rich.table import Table
 
-    grid = Table(box=box.SIMPLE, show_lines=lines, pad_edge=False)
+    cells = [list(row) for row in rows]
+    gap = 2
+    if numbers and rows:
+        others = sum(max(len(row[i]) for row in (columns, *rows)) + gap for i in range(1, len(columns)))
+        for row in cells:
+            row[0] = wrapped_name(row[0], max(width() - others, 20))
+    grid = Table(box=box.SIMPLE, show_lines=lines, pad_edge=False, show_edge=False, padding=(0, gap - 1, 0, 0))
     for i, column in enumerate(columns):
-        least = max(len(row[0]) for row in rows) if rows and not i else None  # a name is never cut
+        least = max(len(line) for row in cells for line in row[0].split("\n")) if rows and not i else None
         grid.add_column(column, justify="right" if numbers and i else "left", no_wrap=numbers or not i, min_width=least)
-    for row in rows:
+    for row in cells:
         grid.add_row(*row)
     # A file has no terminal that sets its width. A narrow terminal wraps rows of numbers, which are never cut.
-    width = 200 if numbers else None if sys.stdout.isatty() else 140
-    Console(width=width, markup=False, highlight=False).print(grid, soft_wrap=numbers)
+    console = Console(width=200 if numbers else None if sys.stdout.isatty() else 140, markup=False, highlight=False)
+    console.print(grid, soft_wrap=numbers)
+    print()
+
+
+def wrapped_name(name: str, width: int) -> str:
+    """A name in lines of at most this width, broken behind a bracket, a comma or a space.
+
+    Args:
+        name: The name of a row, such as a metric with its arguments.
+        width: The most characters of a line; a longer word stays whole.
+
+    >>> print(wrapped_name("local-dci(rho=0.1, points=500) completeness", 24))
+    local-dci(rho=0.1,
+      points=500)
+      completeness
+    """
+    lines = [""]
+    for piece in re.findall(r"[^(, ]*(?:[(]|,? |$)|[^(, ]+", name):
+        if lines[-1].strip() and len(lines[-1]) + len(piece.rstrip()) > width:
+            lines.append("  ")
+        lines[-1] += piece
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def members(members: Mapping[str, Mapping[str, Any]], terms: Sequence[str] = ()) -> None:

@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from untwine import checks
 from untwine.data.contract import Dataset
 from untwine.data.windows import Window, whole
 from untwine.errors import UntwineError, refuse_unknown
+from untwine.metrics.averaging import average
 from untwine.metrics.designs import Design, Groups
 from untwine.metrics.encoder import Encoder
 from untwine.metrics.examples import LEAST, refuse_interventions
@@ -207,39 +206,6 @@ def _counted(
             yield count_sample
         finally:
             encoder.on_images = before
-
-
-def average(scores: Sequence[Score], windows: Sequence[Window], chosen: Windows) -> Score:
-    """The mean over windows. `by_window` has the scores themselves, parts have their means.
-
-    Args:
-        scores: The score of each window.
-        windows: The windows themselves.
-        chosen: How they were chosen.
-    """
-    first = scores[0]
-    values = np.stack([score.values for score in scores], -1)
-    pack = values.shape[0] > 1 or np.ndim(first.details.get("dead_codes", [0])) > 1
-    details: dict[str, Any] = {"by_window": values if pack else values[0]}
-    for name in first.parts:
-        details[name] = np.mean([score.details[name] for score in scores], axis=0)
-    details["constant_factors"] = [score.details["constant_factors"] for score in scores]
-    details["dead_codes"] = [score.details["dead_codes"] for score in scores]
-    details["low"] = [list(window.low) for window in windows]
-    details["sizes"] = [list(window.grid.sizes) for window in windows]
-    if windows[0].space.values is not None:
-        details["ranges"] = [named_range(window) for window in windows]
-    counts = [score.settings["samples"] for score in scores]
-    samples = counts[0] if len(set(counts)) == 1 else counts  # windows hold different numbers of examples
-    settings = {"samples": samples, "radius": chosen.radius, "windows": len(scores), **chosen.rules}
-    return Score(f"local_{first.metric}", values.mean(-1), details, first.settings | settings, first.parts)
-
-
-def named_range(window: Window) -> dict[str, list[Any]]:
-    """The first and the last value of each factor in a window, as the data calls them."""
-    space, last = window.space, np.array(window.grid.sizes) - 1
-    ends = window.place(np.stack([0 * last, last]))
-    return {name: space.named(column, ends[:, column]) for column, name in enumerate(space.names)}
 
 
 def with_data(score: Score, dataset: Dataset, seed: int) -> Score:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, ParamSpec, overload
@@ -15,27 +16,25 @@ from untwine.arguments import bind, hints
 from untwine.errors import UntwineError, refuse_unknown
 from untwine.metrics.arrays import Arrays, check_arrays, check_models
 from untwine.metrics.designs import Design, Independent
-from untwine.metrics.statistics import Summary, summary
+from untwine.metrics.forced import VALUE
+from untwine.metrics.statistics import UNBOUNDED, Bounds, Summary, summary
 from untwine.registry import Registry
 
 metrics = Registry("metric")
 P = ParamSpec("P")
 
-# Settings that say on what a score was computed.
-RESERVED = {
-    "samples",
-    "models",
-    "members",
-    "dataset",
-    "sampling_seed",
-    "radius",
-    "windows",
-    "freeze_below",
-    "vary_categorical",
-}
+# Settings that say on what a score was computed, and arguments of every request.
+RESERVED = {"samples", "models", "members", "dataset", "sampling_seed", "radius", "windows", "freeze_below"}
+RESERVED |= {"vary_categorical", "rho", "examples", "jacobians", "gaussian"}
+
+UNIT: Bounds = (0.0, 1.0)
+POSITIVE: Bounds = (0.0, math.inf)
 
 # What a metric's function returns for one model: its value, and details that explain it.
 Outcome = tuple[float, dict[str, Any]]
+# The details of a score and one model's arrays to the reason why it cannot be otherwise; of all models' arrays (a
+# metric of models `together`) to a reason for each.
+Check = Callable[..., str | None] | Callable[..., Sequence[str | None]]
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,8 @@ class Score:
     """A metric's value for each member, details that explain it, and the settings under which it was computed.
 
     Details of a pack have the members as their first dimension. Those named in `parts` are scores in their own right.
-    Scores are comparable where their settings are equal.
+    Scores are comparable where their settings are equal. `forced` has, for "value" and for parts, the reason why each
+    member's number cannot be otherwise (None where it can): that number says nothing about the model.
 
     >>> score = Score("mig", np.array([0.5]), {}, {"bins": 20})
     >>> float(score), score.comparable(Score("mig", np.array([0.1]), {}, {"bins": 5}))
@@ -55,6 +55,7 @@ class Score:
     details: dict[str, Any] = field(default_factory=dict, repr=False)
     settings: dict[str, Any] = field(default_factory=dict)
     parts: tuple[str, ...] = ()
+    forced: dict[str, tuple[str | None, ...]] = field(default_factory=dict)
 
     def __float__(self) -> float:
         if len(self.values) != 1:
@@ -65,9 +66,16 @@ class Score:
         """Whether both are the same metric under the same settings."""
         return (self.metric, self.settings) == (other.metric, other.settings)
 
+    def reasons(self, name: str = VALUE) -> tuple[str | None, ...]:
+        """For each member why its value, or this part of it, cannot be otherwise; None where it can."""
+        return self.forced.get(name, (None,) * len(self.values))
+
     def summary(self, level: float = 0.95) -> Summary:
-        """The mean over members, its standard error, and intervals of a level."""
-        return summary(self.values, level)
+        """The mean over members, its standard error, and intervals of a level, without values that are forced."""
+        values = [value for value, reason in zip(self.values, self.reasons(), strict=True) if reason is None]
+        if not values:
+            raise UntwineError(f"this {self.metric} says nothing to summarise: {self.reasons()[0]}")
+        return summary(values, level, bounds=bounds_of(self.metric))
 
     def scores(self) -> dict[str, Float64[np.ndarray, " members"]]:
         """The value and the parts by name, each with one number for each member; parts that are None are left out."""
@@ -79,7 +87,8 @@ class Metric(Generic[P]):
     """A registered metric. Called, it checks its arrays, leaves out constant factors, and scores every member.
 
     `takes` names the arrays that it needs (its arguments without a default), `options` has its other arguments with
-    their defaults, `design` says which states to sample, `local` has the defaults that differ for local samples.
+    their defaults, `design` says which states to sample, `local` has the defaults that differ for local samples,
+    `bounds` what the value and each part can be, `ratios` which of them mean nothing where no latent is active.
     """
 
     # Options that are passed on from a model or its data, unless they are given.
@@ -96,17 +105,26 @@ class Metric(Generic[P]):
         local: Mapping[str, Any] | None = None,
         continuous: bool = False,
         together: bool = False,
+        bounds: Bounds | Mapping[str, Bounds] = UNBOUNDED,
+        forced: Mapping[str, Check] | None = None,
+        ratios: Sequence[str] = (),
     ):
         functools.update_wrapper(self, function)
         parameters = inspect.signature(function).parameters
         self.takes = tuple(name for name, p in parameters.items() if p.default is p.empty)
         self.options = {name: p.default for name, p in parameters.items() if p.default is not p.empty}
         refuse_unknown(f"local default of {self.__name__}:", local or {}, self.options)
-        if reserved := RESERVED & self.options.keys():
+        of_sample = {"points"} if "factors" in self.takes else set[str]()
+        if reserved := (RESERVED | of_sample) & self.options.keys():
             raise UntwineError(
                 f"metric {self.__name__!r}: every score has a setting {reserved.pop()!r}; rename this option"
             )
         self.parts = tuple(parts)
+        names = (VALUE, *self.parts)
+        self.bounds = dict(bounds) if isinstance(bounds, Mapping) else dict.fromkeys(names, bounds)
+        self.forced = dict(forced or {})
+        self.ratios = tuple(ratios)
+        refuse_unknown(f"part of metric {self.__name__!r}:", (*self.bounds, *self.forced, *self.ratios), names)
         self.local = dict(local or {})
         self.design = design or Independent()
         self.continuous = continuous
@@ -147,10 +165,14 @@ class Metric(Generic[P]):
         """The score of arrays that are checked, with all options."""
         used = arrays.options(options)
         if self.together:
-            values, details = self.__wrapped__(*map(list, zip(*arrays.members, strict=True)), **used)  # type: ignore[call-arg]
+            models = list(map(list, zip(*arrays.members, strict=True)))
+            values, details = self.__wrapped__(*models, **used)  # type: ignore[call-arg]
+            reasons: dict[str, Any] = {name: check(details, *models) for name, check in self.forced.items()}
         else:
             outcomes: list[Outcome] = [self.__wrapped__(*member, **used) for member in arrays.members]  # type: ignore[call-arg]
             values = [value for value, _ in outcomes]
+            pairs = [(known, member) for (_, known), member in zip(outcomes, arrays.members, strict=True)]
+            reasons = {name: [check(known, *member) for known, member in pairs] for name, check in self.forced.items()}
             by_key = {key: [details[key] for _, details in outcomes] for key in outcomes[0][1]}
             details = {key: _stacked(member_details, arrays.pack) for key, member_details in by_key.items()}
         if not np.isfinite(values).all():
@@ -159,7 +181,23 @@ class Metric(Generic[P]):
         # What a function chose by itself, such as an estimator where the argument left it open.
         chosen = details.pop("settings", {})
         settings |= chosen if isinstance(chosen, dict) else {"members": chosen}
-        return Score(self.__name__, np.array(values, np.float64), details | arrays.details, settings, self.parts)
+        forced = {name: tuple(of_members) for name, of_members in reasons.items() if any(of_members)}
+        array = np.array(values, np.float64)
+        return Score(self.__name__, array, details | arrays.details, settings, self.parts, forced)
+
+
+def bounds_of(name: str, part: str = VALUE) -> Bounds:
+    """The least and the largest value of a metric, or of its local form; none are known of one that is not registered.
+
+    Args:
+        name: The name of the metric.
+        part: The part; by default the value itself.
+
+    >>> bounds_of("local_nothing")
+    (-inf, inf)
+    """
+    known = metrics[name.removeprefix("local_")].bounds if name.removeprefix("local_") in metrics else {}
+    return known.get(part, UNBOUNDED)
 
 
 def _stacked(details: list[Any], pack: bool) -> Any:
@@ -192,6 +230,9 @@ def metric(
     local: Mapping[str, Any] | None = ...,
     continuous: bool = ...,
     together: bool = ...,
+    bounds: Bounds | Mapping[str, Bounds] = ...,
+    forced: Mapping[str, Check] | None = ...,
+    ratios: Sequence[str] = ...,
 ) -> Callable[[Callable[P, Any]], Metric[P]]: ...
 
 
@@ -209,6 +250,9 @@ def metric(function: Any = None, /, **about: Any) -> Any:
         local: Defaults that differ for local samples.
         continuous: Whether factors may be floats.
         together: The function takes a list of all members' arrays, and returns a value for each.
+        bounds: The least and the largest value, for the value and all parts, or for each by name ("value", a part).
+        forced: By name the check that says why a number cannot be otherwise (`metrics.forced`).
+        ratios: Names of numbers that compare what codes say, however little: they do not fall where codes say nothing.
 
     >>> @metric
     ... def spread(codes, factors, power=1.0):

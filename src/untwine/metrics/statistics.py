@@ -18,18 +18,26 @@ __all__ = ["Comparison", "Summary", "compare", "summary"]
 __dir__ = directory(__all__)
 
 Values = Sequence[Any] | np.ndarray
+Bounds = tuple[float, float]
+
+UNBOUNDED = (-math.inf, math.inf)
+LEAST_FOR_INTERVAL = 3  # of two models Student's interval is 12.7 standard errors to either side
+LEAST_FOR_BOOTSTRAP = 5  # resamples of fewer models have few different means
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The mean of several models' scores, its standard error, and intervals; a single model has only a mean.
+    """The mean of several models' scores, their range, the standard error of the mean, and intervals.
 
-    `interval` is Student's t; the papers' bands are `mean -+ 2 standard_error`. `bootstrap` has the percentiles of the
-    means of resamples, which need no normal distribution but are too narrow for few models: of ten, 95% are 91%.
+    `interval` is Student's t, cut to what the score can be; fewer than three models, or models that are all equal, have
+    none, only their range. The papers' bands are `mean -+ 2 standard_error`. `bootstrap` has the percentiles of the
+    means of resamples, which need no normal distribution but are too narrow for few models: of ten, 95% are 91%; fewer
+    than five have none. A single model has only a mean.
     """
 
     count: int
     mean: float
+    range: tuple[float, float]
     std: float | None
     standard_error: float | None
     interval: tuple[float, float] | None
@@ -51,7 +59,9 @@ class Comparison:
     interval: tuple[float, float] | None
 
 
-def summary(values: Values, level: float = 0.95, resamples: int = 10_000, seed: int = 0) -> Summary:
+def summary(
+    values: Values, level: float = 0.95, resamples: int = 10_000, seed: int = 0, bounds: Bounds = UNBOUNDED
+) -> Summary:
     """Mean, standard error and intervals of scores over models.
 
     Args:
@@ -59,24 +69,34 @@ def summary(values: Values, level: float = 0.95, resamples: int = 10_000, seed: 
         level: The probability of the intervals.
         resamples: Resamples of the bootstrap interval.
         seed: Seed of the resamples.
+        bounds: The least and the largest value that the score can have: intervals end there.
 
-    >>> known = summary([0.1, 0.2, 0.3])
+    >>> known = summary([0.1, 0.2, 0.3], bounds=(0, 1))
     >>> round(known.mean, 3), round(known.standard_error, 4), known.interval[0] < 0.2 < known.interval[1]
     (0.2, 0.0577, True)
+    >>> known.bootstrap is None, summary([0.1, 0.2]).interval is None, summary([0.1, 0.2]).range
+    (True, True, (0.1, 0.2))
     """
     from scipy import special
 
     array = _numbers(values)
     _fraction(level)
-    n = len(array)
-    if n < 2:
-        return Summary(n, float(array.mean()), None, None, None, None)
+    n, mean = len(array), float(array.mean())
+    ends = float(array.min()), float(array.max())
+    if n == 1:
+        return Summary(n, mean, ends, None, None, None, None)
     std = _std(array)
-    rows = (np_uniform(seed, "bootstrap", (resamples, n)) * n).astype(np.int64)
-    low, high = np.quantile(array[rows].mean(1), [(1 - level) / 2, (1 + level) / 2])
-    mean, error = float(array.mean()), std / math.sqrt(n)
-    half = float(special.stdtrit(n - 1, (1 + level) / 2)) * error
-    return Summary(n, mean, std, error, (mean - half, mean + half), (float(low), float(high)))
+    error = std / math.sqrt(n)
+    interval = bootstrap = None
+    if n >= LEAST_FOR_INTERVAL and std > 0:
+        half = float(special.stdtrit(n - 1, (1 + level) / 2)) * error
+        # Bounds never cut off what was observed, should a score pass them.
+        interval = max(mean - half, min(bounds[0], ends[0])), min(mean + half, max(bounds[1], ends[1]))
+    if n >= LEAST_FOR_BOOTSTRAP and std > 0:
+        rows = (np_uniform(seed, "bootstrap", (resamples, n)) * n).astype(np.int64)
+        low, high = np.quantile(array[rows].mean(1), [(1 - level) / 2, (1 + level) / 2])
+        bootstrap = float(low), float(high)
+    return Summary(n, mean, ends, std, error, interval, bootstrap)
 
 
 def compare(first: Values, second: Values, level: float = 0.95) -> Comparison:

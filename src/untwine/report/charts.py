@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from untwine.analysis import aggregate, arrays, encodings
 from untwine.checks import as_array
 from untwine.errors import UntwineError
+from untwine.metrics.statistics import LEAST_FOR_INTERVAL
 from untwine.report import mosaic
 from untwine.report.mosaic import SMALL, WIDEST, Names, literal, texts, titled
 
@@ -139,7 +140,8 @@ def density(
 def scores(values: Mapping[str, ArrayLike], label: str = "score", errors: float = 2.0, title: str = "") -> Figure:
     """The scores of every model by method (rhodes2021, Figure 5): the models, their quartiles, mean and interval.
 
-    Scores that are not finite come from models that diverged: they are left out, and their number is written.
+    Scores that are not finite come from models that diverged: they are left out, and their number is written. One or
+    two models have no interval: two are their range.
 
     Args:
         values: The scores of each method's models, by the name of the method.
@@ -172,7 +174,8 @@ def scores(values: Mapping[str, ArrayLike], label: str = "score", errors: float 
         spread = np.argsort(np.argsort(finite)) * 0.618 % 1  # neighbours lie apart
         spread = 0.4 * (spread - spread.mean())
         axes.scatter(finite, place + spread, s=13, color=BLUE, alpha=0.7, linewidths=0, zorder=2)
-        error = errors * finite.std(ddof=1) / np.sqrt(len(finite)) if len(finite) > 1 else 0.0
+        several = len(finite) >= LEAST_FOR_INTERVAL
+        error = errors * finite.std(ddof=1) / np.sqrt(len(finite)) if several else 0.0
         axes.errorbar(finite.mean(), place, xerr=error, **means)
     axes.set_yticks(range(len(names)), names, fontsize=SMALL + 1.5)
     axes.set_ylim(len(names) - 0.45, -0.55)

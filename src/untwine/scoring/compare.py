@@ -10,32 +10,38 @@ from typing import Any
 import numpy as np
 
 from untwine.metrics import statistics
-from untwine.scoring.scores import Scores, columns, hyperparameters
+from untwine.scoring.columns import Column, columns, hyperparameters
+from untwine.scoring.scores import Scores
 from untwine.scoring.storage import Entry
 
 
 def comparisons(runs: Mapping[str, Scores]) -> list[dict[str, Any]]:
-    """A row for every score of every two runs; where settings differ, the row says in what instead of comparing."""
+    """A row for every score of every two runs; where scores are not comparable, the row says why instead."""
     rows = []
     for (first, first_scores), (second, second_scores) in combinations(runs.items(), 2):
         for entry in first_scores.entries:
-            about = {
-                "metric": entry["label"],
-                "radius": entry["settings"].get("radius"),
-                "first": first,
-                "second": second,
-            }
+            about = {"radius": entry["settings"].get("radius"), "first": first, "second": second}
             other = _same(entry, second_scores)
             reasons = _mixed(entry, other) or ([] if other else _obstacles(entry, second_scores))
             if other is None or reasons:
-                rows.append(about | {"not_comparable": reasons})
+                rows.append({"metric": entry["label"], **about, "not_comparable": reasons})
                 continue
-            left, right = columns(entry), columns(other)
-            for name in (name for name in left if name in right):
-                a, b = ([value for _, value in numbers[name]] for numbers in (left, right))
-                means = [float(np.mean(a)), float(np.mean(b))]
-                rows.append(about | {"metric": name, "means": means} | asdict(statistics.compare(a, b)))
+            right = {column.part: column for column in columns(other)}
+            rows += [
+                {"metric": left.name, **about, **_compared(left, right[left.part], first, second)}
+                for left in columns(entry)
+                if left.part in right
+            ]
     return rows
+
+
+def _compared(left: Column, right: Column, first: str, second: str) -> dict[str, Any]:
+    """Welch's t-test of two columns, or why there is none."""
+    a, b = left.values(), right.values()
+    if not a or not b:
+        forced = [(name, column) for name, column in ((first, left), (second, right)) if not column.values()]
+        return {"not_comparable": [f"{name}: {reason}" for name, column in forced for reason in column.reasons()]}
+    return {"means": [float(np.mean(a)), float(np.mean(b))], **asdict(statistics.compare(a, b))}
 
 
 def _same(entry: Entry, scores: Scores) -> Entry | None:
@@ -53,9 +59,14 @@ def _mixed(*entries: Entry | None) -> list[str]:
 def _obstacles(entry: Entry, scores: Scores) -> list[str]:
     """In which settings the most similar score of the other run differs."""
     radius = entry["settings"].get("radius")
-    similar = [other for other in scores.entries if other["label"] == entry["label"]]
-    similar.sort(key=lambda other: other["settings"].get("radius") != radius)
-    return differences(entry["settings"], similar[0]["settings"]) if similar else ["it was not scored there"]
+    similar = [other for other in scores.entries if other["metric"] == entry["metric"]]
+    if not similar:
+        return ["it was not scored there"]
+
+    def unlike(other: Entry) -> tuple[bool, int]:
+        return other["settings"].get("radius") != radius, len(differences(entry["settings"], other["settings"]))
+
+    return differences(entry["settings"], min(similar, key=unlike)["settings"])
 
 
 def differences(first: Mapping[str, Any], second: Mapping[str, Any], where: str = "") -> list[str]:

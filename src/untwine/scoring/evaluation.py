@@ -10,11 +10,11 @@ from typing import Any
 from untwine.data import Dataset
 from untwine.errors import UntwineError
 from untwine.scoring import storage
-from untwine.scoring.requests import requests
+from untwine.scoring.collapse import active_counts, judged, warn_of_collapse
+from untwine.scoring.requests import Conditions, requests
 from untwine.scoring.results import own_numbers
 from untwine.scoring.scorer import Scorer, default_radius
 from untwine.scoring.scores import Scores
-from untwine.scoring.sources import Source
 from untwine.train.ensemble import Ensemble, load
 from untwine.train.record import Record
 from untwine.train.run import Run
@@ -33,13 +33,8 @@ def refuse_impossible(
 ) -> None:
     """Raise an error for what can be asked of no run; see `evaluate` for the arguments."""
     requests(metrics)
-    for radius in rho:
-        if not 0 < radius <= 1:
-            raise UntwineError(f"rho is a fraction of each factor's range, above 0 and at most 1, not {radius:g}")
-    if windows < 1:
-        raise UntwineError(f"windows must be 1 or more, not {windows}")
-    if points is not None and points < 2:
-        raise UntwineError(f"points must be 2 or more, not {points}")
+    for radius in rho or [None]:
+        Conditions(radius, windows, points)
 
 
 def evaluate(
@@ -69,9 +64,10 @@ def evaluate(
 
     Args:
         run: The folder of a run, or what `fit` and `load` return.
-        metrics: Names, with a metric's own arguments in brackets if need be: mig, local-mig, "dci(estimator=sklearn)".
-            By default mig and modularity, and their local forms unless all factors are categorical, or windows hold
-            too few examples; without factors hoyer, delta-kl and dto.
+        metrics: Names, with arguments in brackets if need be, a metric's own or, for it alone, those below: mig,
+            local-mig, "dci(estimator=sklearn, points=1000)", "local-mig(rho=0.2)". There `sampling_seed` is the seed
+            of the sample, and `seed` a metric's own. By default mig and modularity, and their local forms unless all
+            factors are categorical, or windows hold too few examples; without factors hoyer, delta-kl and dto.
         rho: Radii of the windows of local metrics, as fractions of each factor's range. By default 0.1, or what
             moves the factor with most values by one step.
         windows: How many windows a local metric is averaged over.
@@ -92,31 +88,38 @@ def evaluate(
     refuse_impossible(metrics, radii, windows, points)
     ensemble, members, path = _opened(run, device)
     data = ensemble.make_dataset() if dataset is None else dataset
-    scorer = Scorer(Source(ensemble, data, examples, jacobians, seed, gaussian), windows, points, progress, wrap)
+    scorer = Scorer(ensemble, data, progress)
+    conditions = [
+        Conditions(radius, windows, points, examples, jacobians, seed, gaussian, wrap)
+        for radius in radii or [default_radius(data)]
+    ]
     wanted = [
-        request.at(radius) if request.local else request
-        for request in requests(metrics or scorer.defaults(radii))
-        for radius in (radii or [default_radius(data)] if request.local else [0.0])
+        request.under(each)
+        for request in requests(metrics or scorer.defaults(radii, conditions[0]))
+        for each in (conditions if request.local else conditions[:1])
     ]
     by_key = {storage.key({"metric": request.name, "asked": scorer.conditions(request)}): request for request in wanted}
     known = {} if path is None else {storage.key(entry): entry for entry in storage.read(path)}
     missing = [request for key, request in by_key.items() if again or not storage.is_current(known.get(key), members)]
+    active = active_counts(ensemble, data) if missing else []
     failures = []
     for request, score in scorer.scores(missing):
         if isinstance(score, UntwineError):
             failures.append(request.failure(score))
             continue
-        entry = storage.to_entry(score, request.label, scorer.conditions(request), members)
+        score = judged(score, request.metric, active)
+        entry = storage.to_entry(score, scorer.label(request), scorer.conditions(request), members, active)
         if path is not None:
             storage.write(path, entry)
         known[storage.key(entry)] = entry
     scores = Scores(
         [
-            storage.select(known[key], members, request.label)
+            storage.select(known[key], members, scorer.label(request))
             for key, request in by_key.items()
             if storage.is_current(known.get(key), members)
         ]
     )
+    warn_of_collapse(scores.collapsed(), path)
     if failures:
         raise PartlyScored(scores, failures)
     return scores

@@ -5,9 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -16,52 +15,62 @@ import numpy as np
 from untwine import files
 from untwine.errors import UntwineError, unknown
 from untwine.metrics import Score, statistics
+from untwine.metrics.forced import VALUE
+from untwine.metrics.score import bounds_of
+from untwine.scoring import names
+from untwine.scoring.columns import Column, columns, hyperparameters, notes
 
-_COLUMNS = ("metric", "radius", "member", "value")
+_NOTHING = dict.fromkeys(field.name for field in fields(statistics.Summary)) | {"count": 0}
+_COLUMNS = ("metric", "radius", "windows", "samples", "member", "value", "reason")
 
 
 class Scores(Mapping[str, Score]):
-    """The scores of a run's members: a mapping from what was asked for to a `Score` with a value for each member.
+    """The scores of a run's members: a mapping from labels to a `Score` with a value for each member.
 
-    Names are as in the request: `scores["mig"]`, `scores["dci(estimator=lasso)"]`; underscores stand for hyphens. What
-    was scored at several radii has them in its names: `scores["local-mig, radius 0.1"]`. Of the details of a metric a
-    score has its parts.
+    A label is the request with its radius and whatever differs from the defaults: `local-mig(rho=0.1)`,
+    `dci(estimator=lasso, points=1000)`. What tells no score from another may be left out: `scores["local_mig"]`.
+    Underscores stand for hyphens. Of the details of a metric a score has its parts.
+
+    A value that cannot be otherwise (with a single factor, say) is not among the numbers of tables and summaries; the
+    reason stands in its place.
 
     >>> member = {"id": "1a", "own": {}, "parts": {}}
     >>> members = {f"seed-{i}": member | {"value": value} for i, value in enumerate((0.25, 0.75))}
-    >>> scores = Scores([{"metric": "mig", "label": "mig", "settings": {"bins": 20}, "members": members}])
+    >>> settings = {"bins": 20, "samples": 500}
+    >>> scores = Scores([{"metric": "mig", "label": "mig(points=500)", "settings": settings, "members": members}])
     >>> scores
-    Scores(2 members: mig 0.5 ± 0.5)
+    Scores(2 members: mig(points=500) 0.25 to 0.75)
     >>> scores["mig"].values.tolist(), scores.summary()[0]["mean"]
     ([0.25, 0.75], 0.5)
     >>> print(scores.to_csv())
-    metric,radius,member,value,settings
-    mig,,seed-0,0.25,"{""bins"": 20}"
-    mig,,seed-1,0.75,"{""bins"": 20}"
+    metric,radius,windows,samples,member,value,reason,settings
+    mig(points=500),,,500,seed-0,0.25,,"{""bins"": 20, ""samples"": 500}"
+    mig(points=500),,,500,seed-1,0.75,,"{""bins"": 20, ""samples"": 500}"
     """
 
     def __init__(self, entries: Sequence[Mapping[str, Any]]):
         self.entries = [dict(entry) for entry in entries]  # as in scores.json
-        labels = Counter(entry["label"] for entry in self.entries)
-        self._names = [_name(entry, labels[entry["label"]] > 1) for entry in self.entries]
 
     def __getitem__(self, name: str) -> Score:
-        names = [_plain(known) for known in self._names]
-        if _plain(name) not in names:
-            raise unknown("score", name, self._names)
-        return _score(self.entries[names.index(_plain(name))])
+        matches = names.matching(name, self.entries)
+        if len(matches) == 1:
+            return _score(matches[0])
+        if matches:
+            several = ", ".join(entry["label"] for entry in matches)
+            raise UntwineError(f"several scores are called {name!r}: {several}")
+        raise unknown("score", name, {names.arguments(label)[0] for label in self} | set(self))
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and _plain(name) in map(_plain, self._names)
+        return isinstance(name, str) and len(names.matching(name, self.entries)) == 1
 
     def get(self, name: str, default: Any = None) -> Any:
         return self[name] if name in self else default  # noqa: SIM401 - this is `get`
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter([entry["label"] for entry in self.entries])
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self.entries)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Scores) and self.entries == other.entries
@@ -70,34 +79,47 @@ class Scores(Mapping[str, Score]):
 
     def __repr__(self) -> str:
         count = len(self.entries[0]["members"]) if self.entries else 0
-        shown = [f"{name} {_mean(_score(entry))}" for name, entry in zip(self._names, self.entries, strict=True)]
+        rows = [row for row in self.summary() if row["part"] == VALUE]
+        shown = [f"{names.of_row(row)} {_spread(row)}" for row in rows]
         more = [f"and {len(shown) - 5} more"] if len(shown) > 5 else []
         return f"Scores({count} member{'s' * (count != 1)}: {', '.join(shown[:5] + more) or 'none'})"
 
+    def collapsed(self) -> list[str]:
+        """The names of members that have no active latent: their decoders can hardly use their codes."""
+        members = [pair for entry in self.entries for pair in entry["members"].items()]
+        return list(dict.fromkeys(name for name, member in members if member.get("active_latents") == 0))
+
     def rows(self) -> list[dict[str, Any]]:
-        """A row for each member of each metric and part: its value, its own hyperparameters, and the settings."""
-        rows = []
-        for entry in self.entries:
-            for name, values in columns(entry).items():
-                about = {"metric": name, "radius": entry["settings"].get("radius")}
-                for member, value in values:
-                    own = entry["members"][member]["own"]
-                    rows.append({**about, "member": member, "value": value, **own, "settings": entry["settings"]})
-        return rows
+        """A row for each member of each metric and part: its value, its own hyperparameters, and the settings.
 
-    def summary(self) -> list[dict[str, Any]]:
-        """A row for each metric and part: the mean over members, its standard error and 95% intervals.
-
-        Members of different hyperparameters are summarised apart; `own` has those in which they differ.
+        The value is None where it cannot be otherwise; `reason` says why.
         """
         rows = []
         for entry in self.entries:
-            for name, values in columns(entry).items():
+            for column in columns(entry):
+                for member, value, reason in column.members:
+                    numbers = {"member": member, "value": value, "reason": reason, **entry["members"][member]["own"]}
+                    rows.append(_about(entry, column) | numbers | {"settings": entry["settings"]})
+        return rows
+
+    def summary(self) -> list[dict[str, Any]]:
+        """A row for each metric and part: the mean over members, their range, its standard error and 95% intervals.
+
+        Members of different hyperparameters are summarised apart; `own` has those in which they differ. Members whose
+        value cannot be otherwise are left out, which `notes` say; where none is left, the mean is None.
+        """
+        rows = []
+        for entry in self.entries:
+            for column in columns(entry):
                 for own in hyperparameters(entry):
-                    group = [value for member, value in values if entry["members"][member]["own"] == own]
-                    if group:
-                        about = {"metric": name, "radius": entry["settings"].get("radius"), "own": own}
-                        rows.append(about | asdict(statistics.summary(group)))
+                    group = [one for one in column.members if entry["members"][one[0]]["own"] == own]
+                    if not group:
+                        continue
+                    values = [value for _, value, _ in group if value is not None]
+                    bounds = bounds_of(entry["metric"], column.part)
+                    known = asdict(statistics.summary(values, bounds=bounds)) if values else _NOTHING
+                    more = {"part": column.part, "own": own, "notes": notes(entry, column.part, group)}
+                    rows.append(_about(entry, column) | more | known)
         return rows
 
     def to_frame(self) -> Any:
@@ -122,53 +144,35 @@ class Scores(Mapping[str, Score]):
         return None
 
     def to_latex(self) -> str:
-        """The summary as a LaTeX table (booktabs): mean, twice its standard error, and Student's 95% interval."""
+        """The summary as a LaTeX table (booktabs): mean, twice its standard error, and Student's 95% interval.
+
+        Two models have their range in place of an interval.
+        """
         lines = [r"\begin{tabular}{lrrr}", r"\toprule", r"metric & models & mean & 95\% interval \\", r"\midrule"]
         for row in self.summary():
             error, interval = row["standard_error"], row["interval"]
-            mean = f"{row['mean']:.3f}" if error is None else rf"{row['mean']:.3f} $\pm$ {2 * error:.3f}"
+            mean = "--" if row["mean"] is None else f"{row['mean']:.3f}"
+            if interval is not None:
+                mean += rf" $\pm$ {2 * error:.3f}"
             ends = "--" if interval is None else f"[{interval[0]:.3f}, {interval[1]:.3f}]"
-            lines.append(rf"{_escaped(row_name(row))} & {row['count']} & {mean} & {ends} \\")
+            if row["count"] == 2:
+                ends = f"{row['range'][0]:.3f} to {row['range'][1]:.3f}"
+            lines.append(rf"{_escaped(names.of_row(row))} & {row['count']} & {mean} & {ends} \\")
         return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
 
-def columns(entry: Mapping[str, Any]) -> dict[str, list[tuple[str, float]]]:
-    """The value and every part of an entry by name: members with their numbers, without those that are undefined."""
-    members = entry["members"]
-    numbers = {entry["label"]: [(name, member["value"]) for name, member in members.items()]}
-    for part in next(iter(members.values()))["parts"]:
-        numbers[f"{entry['label']} {part}"] = [(name, member["parts"][part]) for name, member in members.items()]
-    defined = {name: [pair for pair in pairs if pair[1] is not None] for name, pairs in numbers.items()}
-    return {name: pairs for name, pairs in defined.items() if pairs}
+def _spread(row: Mapping[str, Any]) -> str:
+    """The mean with twice its standard error, the range of two models, or a dash where no value is left."""
+    if row["mean"] is None:
+        return "-"
+    low, high = row["range"]
+    if row["count"] == 2 and low < high:
+        return f"{low:.3g} to {high:.3g}"
+    return f"{row['mean']:.3g}" + ("" if row["interval"] is None else f" ± {2 * row['standard_error']:.2g}")
 
 
-def hyperparameters(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The different hyperparameters of an entry's members."""
-    different: list[dict[str, Any]] = []
-    for member in entry["members"].values():
-        if member["own"] not in different:
-            different.append(member["own"])
-    return different
-
-
-def row_name(row: Mapping[str, Any]) -> str:
-    """The metric of a row with its radius and the hyperparameters of its members.
-
-    >>> row_name({"metric": "local_mig", "radius": 0.1, "own": {"method.beta": 4.0}})
-    'local-mig, radius 0.1, beta 4'
-    """
-    radius = "" if row["radius"] is None else f", radius {row['radius']:g}"
-    own = "".join(f", {key.rpartition('.')[2]} {value:g}" for key, value in row.get("own", {}).items())
-    return _plain(row["metric"]) + radius + own
-
-
-def _name(entry: Mapping[str, Any], several: bool) -> str:
-    radius = entry["settings"].get("radius")
-    return f"{entry['label']}, radius {radius:g}" if several and radius is not None else entry["label"]
-
-
-def _plain(name: str) -> str:
-    return name.replace("_", "-")
+def _about(entry: Mapping[str, Any], column: Column) -> dict[str, Any]:
+    return {"metric": column.name, **{key: entry["settings"].get(key) for key in ("radius", "windows", "samples")}}
 
 
 def _score(entry: Mapping[str, Any]) -> Score:
@@ -176,12 +180,9 @@ def _score(entry: Mapping[str, Any]) -> Score:
     parts = {name: np.array([member["parts"][name] for member in members], float) for name in members[0]["parts"]}
     defined = {name: values if np.isfinite(values).all() else None for name, values in parts.items()}
     values = np.array([member["value"] for member in members], np.float64)
-    return Score(entry["metric"], values, defined, dict(entry["settings"]), tuple(parts))
-
-
-def _mean(score: Score) -> str:
-    known = score.summary()
-    return f"{known.mean:.3g}" + ("" if known.standard_error is None else f" ± {2 * known.standard_error:.2g}")
+    reasons = {part: tuple(member.get("forced", {}).get(part) for member in members) for part in (VALUE, *parts)}
+    forced = {part: of_members for part, of_members in reasons.items() if any(of_members)}
+    return Score(entry["metric"], values, defined, dict(entry["settings"]), tuple(parts), forced)
 
 
 def _escaped(text: str) -> str:

@@ -9,7 +9,6 @@ import numpy as np
 
 from untwine.analysis.gaussian import gaussianised, is_standard_normal
 from untwine.data import Dataset
-from untwine.errors import UntwineError
 from untwine.metrics.designs import among
 from untwine.train.ensemble import Ensemble
 
@@ -29,9 +28,6 @@ class Source:
     def __init__(
         self, ensemble: Ensemble, dataset: Dataset, examples: int, jacobians: int, seed: int, gaussian: bool = False
     ):
-        for name, count in (("examples", examples), ("jacobians", jacobians)):
-            if count < 2:
-                raise UntwineError(f"{name} must be 2 or more, not {count}")
         self.ensemble = ensemble
         self.dataset = dataset
         self.seed = seed

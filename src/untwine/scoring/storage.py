@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from untwine.locks import locked
 from untwine.metrics import Score
 from untwine.train import checkpoint
 
-FORMAT = 1
+FORMAT = 2
 FILE = "scores.json"
 
 Entry = dict[str, Any]
@@ -30,6 +31,8 @@ def read(path: Path) -> list[Entry]:
     try:
         content = json.loads(file.read_text())
         entries = content["scores"]
+        if content["format"] < FORMAT and isinstance(entries, list):
+            return []  # labels and definitions have changed since: what is asked for is scored anew
         if content["format"] == FORMAT and isinstance(entries, list) and all(map(_is_entry, entries)):
             return entries
     except OSError as error:
@@ -48,14 +51,25 @@ def _is_entry(value: Any) -> bool:
 
 
 def write(path: Path, entry: Entry) -> None:
-    """Add a score to the file of a run's folder. Equal requests share an entry, which gathers their members."""
+    """Add a score to the file of a run's folder. Equal requests share an entry, which gathers their members.
+
+    No two entries share a label: a score of data or models that have changed since gets a mark behind its own.
+    """
     with locked(path, ".scores.lock", patience=30):
         entries = {key(stored): stored for stored in read(path)}
         old = entries.get(key(entry))
         if old is not None and (old["settings"], old["untwine"]) == (entry["settings"], entry["untwine"]):
             entry = {**entry, "members": old["members"] | entry["members"]}
-        scores = list((entries | {key(entry): entry}).values())
+        others = {name: _marked(other, entry["label"]) for name, other in entries.items()}
+        scores = list((others | {key(entry): entry}).values())
         checkpoint.write_json(path / FILE, {"format": FORMAT, "scores": scores})
+
+
+def _marked(entry: Entry, taken: str) -> Entry:
+    """The entry, with a mark of its own behind its label if that is taken."""
+    if entry["label"] != taken:
+        return entry
+    return {**entry, "label": f"{taken}#{hashlib.sha256(key(entry).encode()).hexdigest()[:8]}"}
 
 
 def key(entry: Mapping[str, Any]) -> str:
@@ -75,20 +89,32 @@ def select(entry: Mapping[str, Any], members: Members, label: str) -> Entry:
     return {**entry, "members": {name: entry["members"][name] for name in members}, "label": label}
 
 
-def to_entry(score: Score, label: str, conditions: Mapping[str, Any], members: Members) -> Entry:
+def to_entry(
+    score: Score,
+    label: str,
+    conditions: Mapping[str, Any],
+    members: Members,
+    active: Sequence[int | None] | None = None,
+) -> Entry:
     """A score as JSON.
 
     Args:
         score: The score, with a value for each member.
-        label: The request as the user wrote it.
+        label: The name of the score, which no other of the run has.
         conditions: What its result depends on.
         members: The members, in the order of the score's values.
+        active: How many latents of each member are active, where that is known.
     """
     parts = {name: np.atleast_1d(score.details[name]) for name in score.parts}
     values = {}
     for i, (name, member) in enumerate(members.items()):
         member_parts = {part: _number(numbers[i]) for part, numbers in parts.items()}
         values[name] = {**member, "value": float(score.values[i]), "parts": member_parts}
+        for key, texts in (("forced", score.forced), ("windows_left_out", score.details.get("windows_left_out", {}))):
+            if of_member := {part: text[i] for part, text in texts.items() if text[i] is not None}:
+                values[name][key] = of_member
+        if active is not None:
+            values[name]["active_latents"] = active[i]
     return {
         "metric": score.metric,
         "label": label,

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from jaxtyping import Float64, Int64
 
 from untwine.errors import UntwineError
-from untwine.metrics.score import Outcome, metric
+from untwine.metrics.forced import NOT_ACTIVE
+from untwine.metrics.score import POSITIVE, Outcome, metric
 
 _CHUNK = 2**23  # how many numbers of Jacobians are decomposed at once
 _EQUAL = 1e-6  # singular values with a smaller relative difference are equal but for the rounding of float32
 _ZERO = 1e-13  # singular values below this fraction of the largest are zero but for the rounding of float64
 
 
-@metric
+def _between_columns(details: Mapping[str, Any], jacobians: np.ndarray) -> str | None:
+    if not details["column_norms"].any():
+        return "the decoder does not depend on its latents"
+    return "only one latent counts" if details["active_count"] < 2 else None
+
+
+@metric(bounds=POSITIVE, forced={"value": _between_columns}, ratios=("value",))
 def dto(jacobians: Float64[np.ndarray, "n latent *outputs"], passive_below: float = 0.0) -> Outcome:
     """Distance to orthogonality: how far the V of the decoder's J = U S V^T is from a signed permutation.
 
@@ -124,7 +134,11 @@ def active_latents(variances: Float64[np.ndarray, "n d"], threshold: float = 0.5
     return np.flatnonzero(variances.mean(0) < threshold)
 
 
-@metric
+def _without_active(details: Mapping[str, Any], means: np.ndarray, variances: np.ndarray) -> str | None:
+    return None if details["active"] else NOT_ACTIVE
+
+
+@metric(bounds=POSITIVE, forced={"value": _without_active})
 def delta_kl(
     means: Float64[np.ndarray, "n d"], variances: Float64[np.ndarray, "n d"], threshold: float = 0.5
 ) -> Outcome:

@@ -6,10 +6,11 @@ import numpy as np
 from jaxtyping import Float64, Num
 
 from untwine.errors import UntwineError, unknown
+from untwine.metrics.forced import between_codes, between_factors
 from untwine.metrics.learners.boosting import boosted_trees
 from untwine.metrics.learners.split import split
 from untwine.metrics.learners.trees import Fitted, Parts, sklearn_trees
-from untwine.metrics.score import Outcome, metric
+from untwine.metrics.score import UNIT, Outcome, metric
 
 TREES = {"trees": boosted_trees, "sklearn": sklearn_trees}
 ESTIMATORS = (*TREES, "lasso")
@@ -63,7 +64,13 @@ def lasso(parts: Parts, alpha: float) -> Fitted:
     return Fitted(importance, scores[0], scores[1], f"scikit-learn {sklearn.__version__}")
 
 
-@metric(parts=("completeness", "informativeness"), continuous=True)
+@metric(
+    parts=("completeness", "informativeness"),
+    continuous=True,
+    bounds=UNIT,
+    forced={"value": between_factors, "completeness": between_codes},
+    ratios=("value", "completeness"),
+)
 def dci(
     codes: Float64[np.ndarray, "n d"],
     factors: Num[np.ndarray, "n k"],

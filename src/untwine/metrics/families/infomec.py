@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from jaxtyping import Float64, Int64
 
@@ -9,8 +12,9 @@ from untwine.checks import whole
 from untwine.errors import UntwineError, unknown
 from untwine.metrics.arrays import dead_codes
 from untwine.metrics.families.information import entropy, labels, mutual_information
+from untwine.metrics.forced import between_factors, too_few_codes
 from untwine.metrics.learners.split import ordered
-from untwine.metrics.score import Outcome, metric
+from untwine.metrics.score import UNIT, Outcome, metric
 
 ESTIMATORS = ("knn", "histogram")
 
@@ -141,7 +145,17 @@ def concentration(information: Float64[np.ndarray, "rows columns"]) -> float:
     return max(0.0, float((shares.mean() - 1 / columns) / (1 - 1 / columns)))
 
 
-@metric(parts=("infoe", "infoc"), local={"bins": 5})
+def _between_active_codes(details: Mapping[str, Any], codes: np.ndarray, factors: np.ndarray) -> str | None:
+    return too_few_codes(codes.shape[1] - len(details["inactive"]))
+
+
+@metric(
+    parts=("infoe", "infoc"),
+    local={"bins": 5},
+    bounds=UNIT,
+    forced={"value": between_factors, "infoc": _between_active_codes},
+    ratios=("value", "infoc"),
+)
 def infomec(
     codes: Float64[np.ndarray, "n d"],
     factors: Int64[np.ndarray, "n k"],

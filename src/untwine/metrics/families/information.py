@@ -6,7 +6,8 @@ import numpy as np
 from jaxtyping import Float64, Int64, Num
 
 from untwine.errors import UntwineError, unknown
-from untwine.metrics.score import Outcome, metric
+from untwine.metrics.forced import between_factors
+from untwine.metrics.score import UNIT, Outcome, metric
 
 BINNINGS = ("histogram", "quantile")
 
@@ -115,7 +116,7 @@ def mutual_information(
     return np.where(information > 1e-12, information, 0.0), of_factors
 
 
-@metric(local={"bins": 5})
+@metric(local={"bins": 5}, bounds=UNIT)
 def mig(
     codes: Float64[np.ndarray, "n d"], factors: Int64[np.ndarray, "n k"], bins: int = 20, binning: str = "histogram"
 ) -> Outcome:
@@ -140,7 +141,7 @@ def mig(
     return float(gaps.mean()), {"mutual_information": information, "entropy": of_factors, "gaps": gaps}
 
 
-@metric(local={"bins": 5})
+@metric(local={"bins": 5}, bounds=UNIT, forced={"value": between_factors}, ratios=("value",))
 def modularity(
     codes: Float64[np.ndarray, "n d"], factors: Int64[np.ndarray, "n k"], bins: int = 20, binning: str = "histogram"
 ) -> Outcome:

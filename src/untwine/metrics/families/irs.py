@@ -9,10 +9,16 @@ from jaxtyping import Float64, Int64
 
 from untwine.errors import UntwineError
 from untwine.metrics.designs import Independent
-from untwine.metrics.score import Outcome, metric
+from untwine.metrics.forced import between_factors
+from untwine.metrics.score import UNIT, Outcome, metric
 
 
-@metric(design=Independent(intervenes=True))  # rows that share a value stand for interventions: all else must vary
+@metric(
+    design=Independent(intervenes=True),  # rows that share a value stand for interventions: all else must vary
+    bounds=UNIT,
+    forced={"value": between_factors},
+    ratios=("value",),
+)
 def irs(
     codes: Float64[np.ndarray, "n d"],
     factors: Int64[np.ndarray, "n k"],

@@ -10,12 +10,12 @@ from untwine.metrics.arrays import varying
 from untwine.metrics.families.sap import gaps
 from untwine.metrics.learners.split import split
 from untwine.metrics.learners.targets import targets
-from untwine.metrics.score import Outcome, metric
+from untwine.metrics.score import POSITIVE, Outcome, metric
 
 NORMALISERS = ("constant", "gain")
 
 
-@metric(continuous=True)
+@metric(continuous=True, bounds=POSITIVE)
 def knn_score(
     codes: Float64[np.ndarray, "n d"],
     factors: Num[np.ndarray, "n k"],

@@ -11,7 +11,7 @@ from untwine.metrics.families.information import labels
 from untwine.metrics.learners import svm
 from untwine.metrics.learners.split import split
 from untwine.metrics.learners.targets import targets
-from untwine.metrics.score import Outcome, metric
+from untwine.metrics.score import UNIT, Outcome, metric
 
 
 def gaps(performance: Float64[np.ndarray, "d k"], constant: Float64[np.ndarray, " k"]) -> Float64[np.ndarray, " k"]:
@@ -29,7 +29,7 @@ def gaps(performance: Float64[np.ndarray, "d k"], constant: Float64[np.ndarray, 
     return ordered[-1] - ordered[-2]
 
 
-@metric(continuous=True)
+@metric(continuous=True, bounds=UNIT)
 def sap(
     codes: Float64[np.ndarray, "n d"],
     factors: Num[np.ndarray, "n k"],

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from jaxtyping import Float64
 
 from untwine.errors import UntwineError
 from untwine.metrics.arrays import dead_codes
-from untwine.metrics.score import Outcome, metric
+from untwine.metrics.forced import too_few_codes
+from untwine.metrics.score import UNIT, Outcome, metric
 
 
-@metric
+def _between_live_codes(details: Mapping[str, Any], codes: np.ndarray) -> str | None:
+    return too_few_codes(details["codes_compared"])
+
+
+@metric(bounds=UNIT, forced={"value": _between_live_codes}, ratios=("value",))
 def hoyer(codes: Float64[np.ndarray, "n d"], normalise: bool = True) -> Outcome:
     """Sparsity: mean over samples of (sqrt(d) - |z|_1 / |z|_2) / (sqrt(d) - 1), codes divided by their deviations.
 
@@ -38,7 +46,7 @@ def hoyer(codes: Float64[np.ndarray, "n d"], normalise: bool = True) -> Outcome:
         codes = codes[:, deviation > 0] / deviation[deviation > 0]
     d = codes.shape[1]
     if d < 2:
-        return 0.0, {"samples_of_zeros": 0}
+        return 0.0, {"samples_of_zeros": 0, "codes_compared": d}
     # Relative to a sample's largest magnitude, so that no square is too large or too small for a float.
     magnitudes = np.abs(codes)
     largest = magnitudes.max(1, keepdims=True)
@@ -48,4 +56,5 @@ def hoyer(codes: Float64[np.ndarray, "n d"], normalise: bool = True) -> Outcome:
     ratio = magnitudes.sum(1) / np.where(on, norm, 1)
     by_sample = np.where(on, (np.sqrt(d) - ratio) / (np.sqrt(d) - 1), 0.0)
     # Rounding may pass the bounds by a last digit.
-    return float(np.clip(by_sample, 0, 1).mean()), {"samples_of_zeros": int((~on).sum())}
+    details = {"samples_of_zeros": int((~on).sum()), "codes_compared": d}
+    return float(np.clip(by_sample, 0, 1).mean()), details

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,20 @@ from jaxtyping import Bool, Float64, Int64
 
 from untwine.errors import UntwineError, unknown
 from untwine.metrics.arrays import varying
-from untwine.metrics.score import metric
+from untwine.metrics.score import UNIT, metric
 
 METHODS = ("spearman", "lasso")
 
 
-@metric(together=True)
+def _of_one_pair(details: Mapping[str, Any], codes: Sequence[np.ndarray]) -> list[str | None]:
+    """Two models have one pair, and both its score: the second adds nothing."""
+    reasons: list[str | None] = [None] * len(codes)
+    if len(codes) == 2:
+        reasons[1] = "two models are one pair, with one score"
+    return reasons
+
+
+@metric(together=True, bounds=UNIT, forced={"value": _of_one_pair})
 def udr(
     codes: list[Float64[np.ndarray, "n _"]],
     method: str = "spearman",
