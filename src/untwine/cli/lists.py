@@ -40,7 +40,7 @@ def methods(args: list[str]) -> None:
 
 
 def metrics(args: list[str]) -> None:
-    """List the metrics, or show the page of one: what it is, its arguments, and what is scored without having learned anything."""
+    """List the metrics, or show the page of one: what it is, its arguments, and its floors."""
     from untwine.metrics import names
     from untwine.metrics.score import metrics
 
