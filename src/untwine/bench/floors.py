@@ -1,4 +1,4 @@
-"""What every metric gives for codes that know nothing of the factors: the floor from which a score is to be read."""
+"""What every metric gives where nothing was learned: the floor from which a score is to be read."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ mig scores a sample of all states; local-mig is its mean over windows of radius 
 (rhodes2021). Every metric with a star below has such a local form. Arguments of a metric go in brackets, also those
 below for it alone: "dci(points=1000)". What was scored before with the same settings is not computed again. --compare
 compares runs score by score, with Welch's t-test over their seeds. untwine metrics mig says all about a metric, and
-what codes score that know nothing.
+what is scored without having learned anything.
 
 Examples:
 - untwine evaluate runs/jl1 --metrics mig dci local-mig "local-modularity(bins=10)" --rho 0.1 0.2

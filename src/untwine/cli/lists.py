@@ -40,7 +40,7 @@ def methods(args: list[str]) -> None:
 
 
 def metrics(args: list[str]) -> None:
-    """List the metrics, or show the page of one: what it is, its arguments, and what codes score that know nothing."""
+    """List the metrics, or show the page of one: what it is, its arguments, and its floors."""
     from untwine.metrics import names
     from untwine.metrics.score import metrics
 
@@ -58,7 +58,7 @@ def metrics(args: list[str]) -> None:
     else:
         rows = [[flags.hyphens(page["name"]), page["about"].partition("\n")[0], page["of"]] for page in pages]
         output.table(["metric", "what it is", "of"], rows, lines=True)
-        print("All about a metric, and what codes score that know nothing: untwine metrics mig")
+        print("All about a metric, and what is scored without having learned anything: untwine metrics mig")
 
 
 def _page(name: str) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def _print_page(page: dict[str, Any]) -> None:
         output.paragraph(f"{name}={argument['default']}: {argument['help'] or ''}")
     if page["floors"]:
         print()
-        output.paragraph(f"What codes score that know nothing of the factors ({ABOUT}):", indent="")
+        output.paragraph(f"What is scored without having learned anything ({ABOUT}):", indent="")
         rows = [
             [flags.hyphens(name), *("-" if value is None else f"{value:.3g}" for value in scores.values())]
             for name, scores in page["floors"].items()

@@ -1,4 +1,4 @@
-"""The floors of metrics: what codes that know nothing of the factors score on three_dots.
+"""The floors of metrics: what noise, collapsed models and untrained networks score on three_dots.
 
 The numbers are stored in `floors.json`, which `untwine bench floors --out src/untwine/metrics/floors.json` makes.
 """
@@ -19,7 +19,7 @@ ABOUT = "three_dots, ten latents, mean of three seeds; local forms have a radius
 
 
 def floors(metric: str) -> dict[str, dict[str, float | None]]:
-    """The scores of each kind of codes that know nothing, by the name of the score: the metric, its parts, local forms.
+    """The scores of noise, collapsed and untrained models by the name of the score: the metric, its parts, local forms.
 
     A metric that was not measured, such as one of your own, has none.
 
