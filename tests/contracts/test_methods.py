@@ -23,7 +23,7 @@ from torch.nn import functional as F
 import untwine as uw
 from untwine.errors import UntwineError
 from untwine.model.info import Info
-from untwine.model.initial import initialise
+from untwine.model.networks.initial import initialise
 from untwine.model.vae import VAE, create
 from untwine.objective.core import Objective
 from untwine.objective.evaluation import at_step, evaluate

@@ -12,8 +12,8 @@ import untwine as uw
 from untwine.errors import UntwineError
 from untwine.model import networks
 from untwine.model.info import Info
-from untwine.model.initial import initialise
 from untwine.model.layers import ACTIVATIONS
+from untwine.model.networks.initial import initialise
 from untwine.model.vae import create
 
 

@@ -13,7 +13,7 @@ import untwine as uw
 from untwine.errors import UntwineError
 from untwine.model import networks
 from untwine.model.info import Info
-from untwine.model.initial import SCHEMES, initialise
+from untwine.model.networks.initial import SCHEMES, initialise
 from untwine.model.vae import VAE, create
 from untwine.train.steps.pack import Pack
 

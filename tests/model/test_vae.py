@@ -16,7 +16,7 @@ from untwine.errors import UntwineError
 from untwine.kernels.layers import Conv2d, ConvTranspose2d, Linear
 from untwine.model import likelihoods, networks, posteriors, priors
 from untwine.model.info import Info
-from untwine.model.initial import initialise
+from untwine.model.networks.initial import initialise
 from untwine.model.vae import VAE, create
 
 PARTS = likelihoods.bernoulli, posteriors.diagonal_normal, priors.standard_normal

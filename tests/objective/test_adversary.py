@@ -14,7 +14,7 @@ from torch.nn import functional as F
 import untwine as uw
 from untwine.errors import UntwineError
 from untwine.model.info import Info
-from untwine.model.initial import initialise
+from untwine.model.networks.initial import initialise
 from untwine.model.passes import trace
 from untwine.model.posteriors import PointQ
 from untwine.model.vae import VAE, create

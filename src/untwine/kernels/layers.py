@@ -1,6 +1,6 @@
 """Torch's layers with parameters, except that construction draws nothing from a random generator.
 
-`untwine.model.initial` fills their parameters from counter-based streams instead.
+`untwine.model.networks.initial` fills their parameters from counter-based streams instead.
 """
 
 from __future__ import annotations

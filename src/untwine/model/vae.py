@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from untwine.errors import UntwineError
 from untwine.model.given import Prior
 from untwine.model.info import Info
-from untwine.model.initial import initialise
 from untwine.model.jacobian import jacobian
 from untwine.model.likelihoods import Likelihood
 from untwine.model.networks import Network
+from untwine.model.networks.initial import initialise
 from untwine.model.passes import applied
 from untwine.model.posteriors import Posterior, Q
 

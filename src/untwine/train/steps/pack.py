@@ -19,7 +19,7 @@ from torch.func import vmap
 from untwine.errors import UntwineError
 from untwine.model.check import check_jacobian
 from untwine.model.info import Info
-from untwine.model.initial import initialise
+from untwine.model.networks.initial import initialise
 from untwine.model.passes import is_known
 from untwine.model.vae import VAE, create, refuse_state, seeded
 from untwine.objective.core import Objective, Penalty, is_leaf

@@ -9,9 +9,9 @@ from torch import nn
 
 from untwine.arguments import Count
 from untwine.kernels.layers import Conv2d, ConvTranspose2d, Linear
-from untwine.model.architecture import Builder, Network, Padding, image_size, network, strided
-from untwine.model.general import mlp
 from untwine.model.info import Info
+from untwine.model.networks.architecture import Builder, Network, Padding, image_size, network, strided
+from untwine.model.networks.general import mlp
 
 
 @network

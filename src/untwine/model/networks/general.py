@@ -8,8 +8,8 @@ from torch import nn
 
 from untwine.arguments import Count
 from untwine.errors import UntwineError
-from untwine.model.architecture import Builder, Network, activation_layer, dense, image_size, network, strided
 from untwine.model.info import Info
+from untwine.model.networks.architecture import Builder, Network, activation_layer, dense, image_size, network, strided
 
 
 @network

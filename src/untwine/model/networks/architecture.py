@@ -38,7 +38,7 @@ class Network:
         spec: Its name and settings.
         build: Makes the encoder and the decoder.
         log_variance: The initial bias of the posterior's log-variances; None starts them as any bias.
-        scheme: How its weights start (`untwine.model.initial`).
+        scheme: How its weights start (`untwine.model.networks.initial`).
     """
 
     spec: dict[str, Any]

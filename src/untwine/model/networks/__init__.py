@@ -1,7 +1,7 @@
 """Networks: an encoder and a decoder for a given shape of examples, by name.
 
-A network is a function of its settings that returns a builder (`untwine.model.architecture`). Those of the papers are
-in `untwine.model.published`, those for examples of any size in `untwine.model.general`.
+A network is a function of its settings that returns a builder (`architecture`). Those of the papers are in `published`,
+those for examples of any size in `general`; `initial` fills their weights.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from untwine.model.architecture import Builder, Network, build, network, networks
-from untwine.model.general import conv, mlp
-from untwine.model.published import (
+from untwine.model.networks.architecture import Builder, Network, build, network, networks
+from untwine.model.networks.general import conv, mlp
+from untwine.model.networks.published import (
     locatello64,
     mathieu_dsprites,
     mathieu_fashion,
