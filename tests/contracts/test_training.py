@@ -92,7 +92,7 @@ def buffers(ensemble: uw.Ensemble, i: int) -> list[Tensor]:
 @functools.cache
 def trained(case: str) -> uw.Ensemble:
     """A pack of two, trained once for all tests, in float64: in float32 a last bit moves decomposition_vae by 1e-5."""
-    return fit(run(case, steps=200))
+    return fit(run(case, steps=100))
 
 
 @pytest.mark.parametrize("case", CASES)
