@@ -14,8 +14,10 @@ from sklearn.neighbors import KNeighborsRegressor
 import untwine as uw
 from untwine.data import FactorSpace
 from untwine.data.contract import Dataset
+from untwine.data.states import Labelled
 from untwine.data.windows import around
 from untwine.errors import UntwineError
+from untwine.metrics.examples import centres
 from untwine.metrics.families import explicitness as explicitness_family
 from untwine.metrics.families import knn
 from untwine.metrics.families import sap as sap_family
@@ -210,14 +212,26 @@ def test_windows_and_metrics_share_the_circle(name: str, wrap: bool):
     score = local(metric, radius=0.3, samples=6, points=200, wrap=wrap, **SCORES[name])(encode, data, seed=1)
     assert score.settings["wrap"] is wrap and score.settings["sizes"] == [20, 12]
     options = metric.known_options(kinds=data.factors.kinds, sizes=data.factors.sizes) | SCORES[name]
+    states = centres(data.factors.factors(np.arange(240)), 6, seed=1)
     by_hand, round_the_end = [], 0
     for step, low in enumerate(score.details["low"]):
-        window = around(data.factors, 0.3, 1, step, wrap=wrap)
+        window = around(data.factors, 0.3, centre=states[step], wrap=wrap)
         factors = window.place(window.grid.distinct(200, 1, step))
         by_hand.append(float(metric(encode(data.observe(factors)), factors, **options, wrap=wrap, seed=1)))
         round_the_end += low[0] + window.grid.sizes[0] > 20
     assert score.details["by_window"] == pytest.approx(by_hand, abs=1e-12)
     assert (round_the_end > 0) == wrap
+
+
+def test_a_metric_that_cuts_bins_sees_a_window_across_the_end_in_one_piece():
+    """Values 36, ..., 39, 0, ..., 4 in bins of their range would be mixed up."""
+    space = FactorSpace(("turn", "x"), (40, 40), ("cyclic", "ordered"))
+    data = Labelled(space.factors(np.arange(1600)).astype(np.float32), space.factors(np.arange(1600)), space)
+    data.spec = {"name": "turns"}
+    score = local("irs", radius=0.1, samples=40)(lambda x: x + np.array([40, 0]) * (x < 20), data)
+    across = [low + size > 40 for (low, _), (size, _) in zip(score.details["low"], score.details["sizes"], strict=True)]
+    assert any(across) and not all(across)
+    assert score.details["by_window"][across] == pytest.approx(1.0)
 
 
 def test_windows_at_the_end_of_a_circle_score_like_all_others():

@@ -489,3 +489,12 @@ def test_batches_are_a_function_of_the_seed():
     other = estimator_bias(some(n=40), prior, batch_sizes=(10,), repeats=3, seed=6)
     assert other["bias"] != estimator_bias(some(n=40), prior, batch_sizes=(10,), repeats=3, seed=5)["bias"]
     assert other == estimator_bias(some(n=40), prior, batch_sizes=(10,), repeats=3, seed=6)
+
+
+def test_one_latent_has_no_total_correlation():
+    for q, reason in ((LINE, "there is only one latent"), (DiagonalQ(normals(5, 2), normals(5, 2)), None)):
+        prior = torch.distributions.Independent(
+            torch.distributions.Normal(torch.zeros(q.mean.shape[1]).double(), 1.0), 1
+        )
+        score = uw.metrics.decomposition(q, prior)
+        assert score.reasons("total_correlation") == (reason,) and score.reasons() == (None,)

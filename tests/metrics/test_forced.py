@@ -71,7 +71,9 @@ def test_a_single_code_has_nothing_to_share_a_factor_with():
         dci, infomec = uw.metrics.dci(single, factors), uw.metrics.infomec(single, factors)
         assert dci.details["completeness"] == pytest.approx(1.0)
         assert infomec.details["infoc"] in (0.5, 1.0)  # the share of factors that the code says something about
-        assert dci.forced == {"completeness": ("only one code varies",)}
+        assert float(dci) == pytest.approx(0.0, abs=1e-9)  # every factor has all of its importance
+        assert dci.forced == dict.fromkeys(("value", "completeness"), ("only one code varies",))
+        assert uw.metrics.factor_vae_score(single, factors).reasons() == ("only one code varies",)
         assert infomec.forced == {"infoc": ("only one code varies",)}
 
 
@@ -97,6 +99,25 @@ def test_models_without_active_latents_or_columns():
         score = uw.metrics.dto(one, passive_below=0.999)
         assert float(score) == pytest.approx(0.0, abs=1e-9) and score.reasons() == ("only one latent counts",)
     assert uw.metrics.dto(columns * 0).reasons() == ("the decoder does not depend on its latents",)
+
+
+def test_values_that_occur_once_cannot_be_learned():
+    factors = RNG.permutation(60)[:, None]
+    for codes in models(factors):
+        score = uw.metrics.explicitness(codes, factors)
+        assert float(score) == 0.5 and score.reasons() == ("no value of a factor occurs twice",)
+        score = uw.metrics.dci(codes, factors)
+        assert score.details["informativeness"] == 0.0
+        assert score.reasons("informativeness") == ("no value of a factor occurs twice",)
+    assert uw.metrics.explicitness(codes, factors // 6).reasons() == (None,)
+
+
+def test_models_without_informative_latents_have_no_udr():
+    noise = 1e-3 * RNG.normal(size=(3, 200, 2))
+    noise[2] *= 1e3
+    score = uw.metrics.udr(list(noise))
+    assert score.reasons() == ("no latent is informative", "no latent is informative", None)
+    assert score.values[:2].tolist() == [0.0, 0.0]
 
 
 def test_two_models_are_one_pair():

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from untwine.data.windows import Window
+from untwine.metrics.examples import LEAST
 from untwine.metrics.forced import VALUE, in_windows
 from untwine.metrics.score import Score
 from untwine.metrics.windows import Windows
 
 
-def average(scores: Sequence[Score], windows: Sequence[Window], chosen: Windows) -> Score:
+def average(scores: Sequence[Score], windows: Sequence[Window], chosen: Windows, small: int = 0) -> Score:
     """The mean over windows. `by_window` has the scores themselves, parts have their means.
 
     Windows in which a member's value cannot be otherwise are left out of its mean; `details["windows_left_out"]` says
@@ -23,6 +24,7 @@ def average(scores: Sequence[Score], windows: Sequence[Window], chosen: Windows)
         scores: The score of each window.
         windows: The windows themselves.
         chosen: How they were chosen.
+        small: How many more windows were too small to be scored.
     """
     first = scores[0]
     by_window = np.stack([score.values for score in scores], -1)
@@ -37,7 +39,8 @@ def average(scores: Sequence[Score], windows: Sequence[Window], chosen: Windows)
             of_windows = np.stack([np.atleast_1d(score.details[name]) for score in scores], -1)
         reasons = [[score.reasons(name)[member] for score in scores] for member in range(len(by_window))]
         means[name] = np.array([_mean(*member) for member in zip(of_windows, reasons, strict=True)])
-        why, without = zip(*map(in_windows, reasons), strict=True)
+        too_small = [f"they hold fewer than {LEAST} points"] * small
+        why, without = zip(*(in_windows([*member, *too_small]) for member in reasons), strict=True)
         if any(why):
             forced[name] = why
         if any(without):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import math
 from collections.abc import Callable
 from typing import Any
@@ -87,6 +88,16 @@ class Encoder:
 
             codes = self._cached(index, self._states, space.states, observe)[back]
         return self._members(codes, factors.shape[:-1])
+
+    def without_copies(self, numbers: Int64[np.ndarray, " n"]) -> Int64[np.ndarray, " some"]:
+        """The numbers without those of examples that equal an earlier one, factors included: a picture counts once."""
+        step = max(1, _IMAGES // max(1, math.prod(self.dataset.shape) * self.dataset.dtype.itemsize))
+        first: dict[bytes, int] = {}
+        for part in np.array_split(numbers, -(-len(numbers) // step)):
+            for number, image in zip(part.tolist(), self.dataset.batch(part), strict=True):
+                content = hashlib.blake2b(image.tobytes() + self.labels[number].tobytes(), digest_size=16).digest()
+                first.setdefault(content, number)
+        return np.fromiter(first.values(), np.int64, len(first))
 
     def of_examples(self, numbers: Int64[np.ndarray, " n"]) -> Float32[np.ndarray, "*members n d"]:
         """The codes of training examples, whose numbers differ."""

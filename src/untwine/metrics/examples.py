@@ -12,11 +12,11 @@ from untwine.data.factors import FactorSpace
 from untwine.data.windows import Window, around
 from untwine.errors import UntwineError
 from untwine.metrics.arrays import varying
-from untwine.metrics.designs import among
 from untwine.metrics.score import metrics
+from untwine.streams import np_bits_of
 
 LEAST = 20  # examples that a window must hold, and states that a sample must have to be split
-TRIES = 1000  # examples around which windows are tried
+TRIES = 1000  # states around which windows are tried
 
 
 def inside(window: Window, labels: Int64[np.ndarray, "n k"]) -> Int64[np.ndarray, " some"]:
@@ -33,20 +33,31 @@ def inside(window: Window, labels: Int64[np.ndarray, "n k"]) -> Int64[np.ndarray
     return np.flatnonzero(((labels - np.array(window.low)) % window.space.sizes < window.grid.sizes).all(1))
 
 
+def centres(states: Int64[np.ndarray, "n k"], count: int, seed: int) -> Int64[np.ndarray, "some k"]:
+    """States to be centres of windows, in random order; a state that is left out changes nothing for the others.
+
+    Args:
+        states: Different states.
+        count: How many are needed.
+        seed: Seed of their order.
+    """
+    return states[np.argsort(np_bits_of(seed, "centres of windows", states), kind="stable")[:count]]
+
+
 def windows_among(
     space: FactorSpace, labels: Int64[np.ndarray, "n k"], radius: float, samples: int, seed: int, **rules: Any
 ) -> list[Window]:
-    """Windows around different random examples, each with 20 examples or more and a factor that varies among them.
+    """Windows around different states of random examples, with 20 examples or more and a factor that varies among them.
 
     A window of fewer states counts if it has one example of each, as if the whole grid were complete. At most 1,000
-    examples are tried, so there may be fewer windows than asked for; if there are none, that is an error.
+    states are tried, so there may be fewer windows than asked for; if there are none, that is an error.
 
     Args:
         space: The factors.
         labels: The factors of all examples.
         radius: The radius of a window, as a fraction of each factor's values.
         samples: How many windows.
-        seed: Seed of the examples that are tried.
+        seed: Seed of the states that are tried.
         **rules: Further arguments of `data.windows.around`.
 
     >>> space = FactorSpace(("x", "y"), (10, 10), ("ordered", "ordered"))
@@ -55,9 +66,9 @@ def windows_among(
     """
     windows = []
     fullest = 0
-    centres = among(len(labels), TRIES, seed, purpose="centres of windows")
-    for number in centres:
-        window = around(space, radius, centre=labels[number], **rules)
+    states = centres(np.unique(labels, axis=0), TRIES, seed)
+    for state in states:
+        window = around(space, radius, centre=state, **rules)
         held = inside(window, labels)
         fullest = max(fullest, len(held))
         if _enough(window, labels[held]) and varying(labels[held]).any():
@@ -67,7 +78,7 @@ def windows_among(
     if not windows:
         raise UntwineError(
             f"no window of radius {radius:g} holds {LEAST} examples of different factors: the fullest, of those around "
-            f"{len(centres):,} of the {len(labels):,} examples, holds {fullest}; take a larger radius (rho)"
+            f"{len(states):,} states of the {len(labels):,} examples, holds {fullest}; take a larger radius (rho)"
         )
     return windows
 

@@ -51,6 +51,35 @@ def between_codes(details: Mapping[str, Any], codes: np.ndarray, factors: np.nda
     return too_few_codes(int(varying(codes).sum()))
 
 
+def between_both(details: Mapping[str, Any], codes: np.ndarray, factors: np.ndarray) -> str | None:
+    """The reason why a score that tells factors apart by which of the codes they move is constant.
+
+    Args:
+        details: Those of the score.
+        codes: Codes `[*samples, d]`.
+        factors: Factors `[*samples, k]`, those that vary.
+
+    >>> between_both({}, np.eye(4)[:, :1], np.eye(4, dtype=int))
+    'only one code varies'
+    """
+    return between_factors(details, codes, factors) or between_codes(details, codes)
+
+
+def values_once(details: Mapping[str, Any], codes: np.ndarray, factors: np.ndarray) -> str | None:
+    """The reason why values cannot be learned: each occurs once, and so never in training and in the test.
+
+    Args:
+        details: Those of the score.
+        codes: Not looked at.
+        factors: Factors `[n, k]`, those that vary.
+
+    >>> values_once({}, np.eye(3), np.array([[0, 2], [1, 1], [2, 0]]))
+    'no value of a factor occurs twice'
+    """
+    repeated = any(len(np.unique(column)) < len(column) for column in factors.reshape(-1, factors.shape[-1]).T)
+    return None if repeated else "no value of a factor occurs twice"
+
+
 def too_few_codes(count: int) -> str | None:
     """The reason why a comparison of this many codes says nothing.
 

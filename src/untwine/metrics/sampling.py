@@ -29,6 +29,10 @@ from untwine.progress import counter
 PAIRED = ("codes", "factors")  # the arrays of metrics that are scored on samples
 
 
+class TooFew(UntwineError):
+    """A sample is too small for a metric; that of a larger window need not be."""
+
+
 @dataclass(frozen=True)
 class Task:
     """A metric with its arguments, and the sample that it is scored on: of all states, or of each window."""
@@ -48,14 +52,15 @@ class Task:
             known["wrap"] = self.windows.wrap
         known = self.metric.known_options(**known, **self.design.options(self.points))
         self._refuse_few(len(sample))
-        return self.metric(sample.codes, sample.factors, **known | self.arguments | self._fewer_bins(sample))
+        factors = sample.factors if "wrap" in self.metric.options else sample.unwrapped
+        return self.metric(sample.codes, factors, **known | self.arguments | self._fewer_bins(sample))
 
     def _refuse_few(self, samples: int) -> None:
         """Raise an error for a sample that is too small for a metric that trains on a part of it."""
         trains = "test" in self.metric.options and not self.arguments.get("regression")  # sap's, which has no parts
         if trains and samples < LEAST:
             larger = "" if self.windows is None else ": take a larger radius (rho)"
-            raise UntwineError(
+            raise TooFew(
                 f"{self.metric.__name__} trains on a part of its sample and tests on the rest, but the sample has only "
                 f"{samples} points; it takes {LEAST} or more{larger}"
             )
@@ -146,7 +151,9 @@ def _score_group(
     """The scores of tasks that share their samples."""
     windows, design, points = tasks[0].windows, tasks[0].design, tasks[0].points
     scores: list[list[Score]] = [[] for _ in tasks]
+    scored: list[list[Window]] = [[] for _ in tasks]
     errors: dict[int, UntwineError] = {}
+    too_few: dict[int, TooFew] = {}
     chosen: list[Window] = []
     try:
         chosen = [whole(encoder.space)] if windows is None else windows.choose(encoder, seed)
@@ -158,16 +165,20 @@ def _score_group(
                         continue
                     try:
                         scores[i].append(task.score(sample, seed))
+                        scored[i].append(sample.window)
+                    except TooFew as error:  # of some windows, at the bounds
+                        too_few[i] = error
                     except UntwineError as error:
                         errors[i] = error
     except UntwineError as error:  # there is no such sample, so no task can be scored
         errors = dict.fromkeys(range(len(tasks)), error)
     results: list[Score | UntwineError] = []
     for i, task_scores in enumerate(scores):
-        if i in errors:
-            results.append(errors[i])
+        if i in errors or not task_scores:
+            results.append(errors.get(i) or too_few[i])
         else:
-            score = task_scores[0] if windows is None else average(task_scores, chosen, windows)
+            small = len(chosen) - len(task_scores)
+            score = task_scores[0] if windows is None else average(task_scores, scored[i], windows, small)
             results.append(with_data(score, encoder.dataset, seed))
     return results
 

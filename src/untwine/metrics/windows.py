@@ -15,7 +15,9 @@ from untwine.data.windows import Window, around
 from untwine.errors import UntwineError
 from untwine.metrics.designs import Design, among
 from untwine.metrics.encoder import Encoder
-from untwine.metrics.examples import inside, windows_among
+from untwine.metrics.examples import centres, inside, windows_among
+
+_FEW = 10_000  # states that can be put in order
 
 
 @dataclass(frozen=True)
@@ -36,17 +38,23 @@ class Windows:
         return {"freeze_below": self.freeze_below, "wrap": self.wrap, "vary_categorical": self.vary_categorical}
 
     def choose(self, encoder: Encoder, seed: int) -> list[Window]:
-        """The windows of a seed: around random states, or around random examples."""
+        """The windows of a seed: around random states, or those of random examples.
+
+        Where there are few states, centres are all different, and the same as among examples of all of them.
+        """
         checks.whole("samples (windows)", self.count, 1)
         space = encoder.space
         if self.freeze_below is None and not self.vary_categorical and not has_windows(space):
             raise UntwineError(
                 f"there are no windows: every factor ({', '.join(space.names)}) is categorical, and so keeps its value "
-                "in a window, or has a single one; with vary_categorical=True categorical factors vary"
+                "in a window, or has a single one; uw.metrics.local(metric, vary_categorical=True) lets them vary"
             )
         if not encoder.dataset.complete:
             return windows_among(space, encoder.labels, self.radius, self.count, seed, **self.rules)
-        return [around(space, self.radius, seed, step, **self.rules) for step in range(self.count)]
+        if space.states > _FEW:
+            return [around(space, self.radius, seed, step, **self.rules) for step in range(self.count)]
+        states = centres(space.factors(np.arange(space.states)), self.count, seed)
+        return [around(space, self.radius, centre=state, **self.rules) for state in states]
 
 
 def has_windows(space: FactorSpace) -> bool:
@@ -64,6 +72,12 @@ class Sample:
 
     def __len__(self) -> int:
         return math.prod(self.factors.shape[:-1])
+
+    @property
+    def unwrapped(self) -> np.ndarray:
+        """The factors, for metrics that know no circles: beyond the end of one, values go on counting."""
+        low = np.array(self.window.low)
+        return low + (self.factors - low) % self.window.space.sizes
 
 
 def draw_samples(
@@ -85,7 +99,7 @@ def draw_samples(
             yield Sample(window, encoder(factors), factors)
         else:
             held = inside(window, encoder.labels)
-            numbers = held[among(len(held), points, seed, step)]
+            numbers = encoder.without_copies(held[among(len(held), points, seed, step)])
             yield Sample(window, encoder.of_examples(numbers), encoder.labels[numbers])
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float64, Num
 
 from untwine.errors import UntwineError, unknown
-from untwine.metrics.forced import between_codes, between_factors
+from untwine.metrics.forced import between_both, between_codes, values_once
 from untwine.metrics.learners.boosting import boosted_trees
 from untwine.metrics.learners.split import split
 from untwine.metrics.learners.trees import Fitted, Parts, sklearn_trees
@@ -68,7 +68,7 @@ def lasso(parts: Parts, alpha: float) -> Fitted:
     parts=("completeness", "informativeness"),
     continuous=True,
     bounds=UNIT,
-    forced={"value": between_factors, "completeness": between_codes},
+    forced={"value": between_both, "completeness": between_codes, "informativeness": values_once},
     ratios=("value", "completeness"),
 )
 def dci(

@@ -7,7 +7,7 @@ have only a batch to estimate it from: `estimator_bias` shows what that costs th
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -34,7 +34,14 @@ if TYPE_CHECKING:
 POINTS = 10_000
 
 
-@metric(parts=("kl", "kl_aggregate_prior", "total_correlation", "dimension_wise_kl"))
+def _one_latent(details: Mapping[str, Any], posterior: Any, prior: Any) -> str | None:
+    return "there is only one latent" if posterior.mean.shape[-1] == 1 else None
+
+
+@metric(
+    parts=("kl", "kl_aggregate_prior", "total_correlation", "dimension_wise_kl"),
+    forced={"total_correlation": _one_latent},
+)
 def decomposition(posterior: Any, prior: Any, draws: int = 1, points: int | None = None, seed: int = 0) -> Outcome:
     """Overlap as mutual information, I(x; z) = E KL(q(z|x) || p) - KL(q(z) || p), in nats, from all of the data.
 

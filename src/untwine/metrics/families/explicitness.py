@@ -6,11 +6,16 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from untwine.metrics.arrays import varying
+from untwine.metrics.forced import values_once
 from untwine.metrics.learners.split import split
 from untwine.metrics.score import UNIT, Outcome, metric
 
 
-@metric(parts=("normalised",), bounds={"value": UNIT, "normalised": (-1.0, 1.0)})
+@metric(
+    parts=("normalised",),
+    bounds={"value": UNIT, "normalised": (-1.0, 1.0)},
+    forced={"value": values_once, "normalised": values_once},
+)
 def explicitness(
     codes: Float64[np.ndarray, "n d"], factors: Int64[np.ndarray, "n k"], test: float = 1 / 3, seed: int = 0
 ) -> Outcome:

@@ -10,12 +10,12 @@ from jaxtyping import Float64, Int64
 from untwine.errors import UntwineError
 from untwine.metrics.arrays import dead_codes
 from untwine.metrics.designs import Groups, Pairs
-from untwine.metrics.forced import between_factors
+from untwine.metrics.forced import between_both, between_factors
 from untwine.metrics.groups import agreeing, form_groups, grouped, held, paired, refuse_few, split_groups, wrong_shape
 from untwine.metrics.score import UNIT, Outcome, metric
 
 
-@metric(design=Groups(plain=True), bounds=UNIT, forced={"value": between_factors})
+@metric(design=Groups(plain=True), bounds=UNIT, forced={"value": between_both})
 def factor_vae_score(
     codes: Float64[np.ndarray, "*samples d"],
     factors: Int64[np.ndarray, "*samples k"],

@@ -15,15 +15,15 @@ from untwine.metrics.score import UNIT, metric
 METHODS = ("spearman", "lasso")
 
 
-def _of_one_pair(details: Mapping[str, Any], codes: Sequence[np.ndarray]) -> list[str | None]:
-    """Two models have one pair, and both its score: the second adds nothing."""
-    reasons: list[str | None] = [None] * len(codes)
-    if len(codes) == 2:
+def _without_choice(details: Mapping[str, Any], codes: Sequence[np.ndarray]) -> list[str | None]:
+    """A model without informative latents has 0. Two models have one pair, and both its score: one counts."""
+    reasons = [None if latents else "no latent is informative" for latents in details["informative"]]
+    if len(codes) == 2 and reasons[1] is None:
         reasons[1] = "two models are one pair, with one score"
     return reasons
 
 
-@metric(together=True, bounds=UNIT, forced={"value": _of_one_pair})
+@metric(together=True, bounds=UNIT, forced={"value": _without_choice})
 def udr(
     codes: list[Float64[np.ndarray, "n _"]],
     method: str = "spearman",
