@@ -75,18 +75,20 @@ def _print_importance(importance: Any) -> None:
     largest = max(abs(row.mean) for row in rows)
     decimals = min(9, max(0, 3 - math.floor(math.log10(largest)))) if largest else 4
     lines = [_row(row, decimals) for row in rows]
-    output.table(["factor", "values", "mean distance", "± 2 s.e.", "std", "correlation", "note"], lines, numbers=True)
-    print(
+    output.table(["factor", "values", "distance", "± 2 s.e.", "std", "order", "note"], lines, numbers=True)
+    output.paragraph(
         f"Distances: {importance.likelihood}, L(x, y) - L(x, x), per element (an example has {importance.elements:,}), "
-        f"{importance.pairs:,} pairs for each row."
+        f"{importance.pairs:,} pairs for each row.",
+        indent="",
     )
     for name, why in importance.left_out.items():
-        print(f"Left out: {name}; {why}.")
+        output.paragraph(f"Left out: {name}; {why}.")
     if importance.factors:
-        print(
-            "A VAE prefers to learn factors with larger distances first. The order of means that differ by less than\n"
-            "their errors (± 2 s.e.) is not certain. A correlation (Spearman's, of perceived distance and difference\n"
-            "of values) near 0 means that the loss does not see the order of a factor's values."
+        output.paragraph(
+            "A VAE prefers to learn factors with larger distances first; which is larger is not certain where they "
+            "differ by less than their errors (± 2 s.e.). Order: Spearman's correlation of perceived distance and "
+            "difference of values; near 0 means that the loss does not see the order of a factor's values.",
+            indent="",
         )
 
 
@@ -110,7 +112,7 @@ def _note(row: Any) -> str:
     if row.kind == "categorical":
         return "categorical: no order"
     if row.spearman is None:
-        return "two values: no order to see" if row.values == 2 else "equal differences: no order to see"
+        return "two values: no order" if row.values == 2 else "all equal: no order"
     if row.kind == "cyclic":
         return "cyclic" if row.wrapped else "cyclic, not wrapped"
     return ""

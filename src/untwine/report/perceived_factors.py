@@ -41,8 +41,8 @@ def write_perceived_factors(
         pairs: The number of pairs of states for each factor, and of random pairs.
         traversals: The number of traversals over which a factor's matrix is averaged. It has no effect without factors.
         seed: The seed of the pairs and the traversals.
-        wrap: False takes cyclic factors as ordered, as the paper does. By default their last value is next to their
-            first, and differences of values go the shorter way round.
+        wrap: Whether the last value of a cyclic factor is next to its first, so that differences of values go the
+            shorter way round; without it cyclic factors are taken as ordered, as in the paper.
         out: The folder of the results.
     """
     from untwine.analysis import perception
@@ -51,7 +51,11 @@ def write_perceived_factors(
     from untwine.progress import track
     from untwine.report import figures
 
-    folder = Path(out) if out is not None else default_folder(short_name(dataset), likelihood)
+    folder = (
+        Path(out)
+        if out is not None
+        else default_folder(short_name(dataset), likelihood if wrap else f"{likelihood} no-wrap")
+    )
     with _writable(folder):
         importance = perception.factor_importance(dataset, likelihood, pairs, seed, progress=track, wrap=wrap)
         matrices, arrays, values = {}, {}, {}

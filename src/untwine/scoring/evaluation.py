@@ -77,8 +77,8 @@ def evaluate(
         jacobians: Training examples at which dto takes Jacobians.
         seed: Seed of the windows, the states, and whatever is random in a metric.
         gaussian: Map codes to a normal by their prior's distribution function first, as mathieu2019 does for Student-t.
-        wrap: False takes cyclic factors as ordered. By default their last value is next to their first: windows
-            continue at the other end, and knn-score and the regression of sap measure on the circle.
+        wrap: Whether the last value of a cyclic factor is next to its first: windows continue at the other end, and
+            knn-score and the regression of sap measure on the circle. Without it cyclic factors are taken as ordered.
         device: auto, cpu, cuda or mps; an ensemble stays where it is.
         again: Compute also what was scored before.
         dataset: The data of the run, where they were an array in memory; by default they are made from its spec.

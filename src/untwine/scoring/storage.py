@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,11 @@ def read(path: Path) -> list[Entry]:
         content = json.loads(file.read_text())
         entries = content["scores"]
         if content["format"] < FORMAT and isinstance(entries, list):
-            return []  # labels and definitions have changed since: what is asked for is scored anew
+            # Labels and definitions have changed since.
+            warnings.warn(
+                f"{file} is of an earlier version: its scores are replaced by what is scored now", stacklevel=2
+            )
+            return []
         if content["format"] == FORMAT and isinstance(entries, list) and all(map(_is_entry, entries)):
             return entries
     except OSError as error:
