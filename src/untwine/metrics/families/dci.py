@@ -95,9 +95,9 @@ def dci(
     Args:
         codes: Codes `[n, d]`, or `[members, n, d]` of a pack.
         factors: Factors `[n, k]`, the index of each value, or floats.
-        estimator: trees (gradient boosting as in sklearn, tens of times faster); sklearn (the literature's, minutes
-            for factors of many values); lasso (the original paper's, where factors may be floats and informativeness is
-            1 - NRMSE).
+        estimator: trees (gradient boosting as in sklearn, tens of times faster on large samples); sklearn (the
+            literature's, minutes for factors of many values); lasso (the original paper's, where factors may be floats
+            and informativeness is 1 - NRMSE).
         test: The fraction of the samples that is held out.
         alpha: The penalty of lasso.
         seed: Seed of the split into both parts, and of ties between splits of a tree.
