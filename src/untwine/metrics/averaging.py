@@ -33,13 +33,13 @@ def average(scores: Sequence[Score], windows: Sequence[Window], chosen: Windows,
     forced: dict[str, tuple[str | None, ...]] = {}
     means: dict[str, np.ndarray] = {}
     left_out: dict[str, tuple[str | None, ...]] = {}
+    too_small = [f"they hold fewer than {LEAST} points"] * small
     for name in (VALUE, *first.parts):
         of_windows = by_window
         if name != VALUE:
             of_windows = np.stack([np.atleast_1d(score.details[name]) for score in scores], -1)
         reasons = [[score.reasons(name)[member] for score in scores] for member in range(len(by_window))]
         means[name] = np.array([_mean(*member) for member in zip(of_windows, reasons, strict=True)])
-        too_small = [f"they hold fewer than {LEAST} points"] * small
         why, without = zip(*(in_windows([*member, *too_small]) for member in reasons), strict=True)
         if any(why):
             forced[name] = why

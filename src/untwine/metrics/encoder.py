@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float32, Int64
+from jaxtyping import Bool, Float32, Int64
 
 from untwine.checks import as_array
 from untwine.data.contract import Dataset
@@ -75,6 +75,19 @@ class Encoder:
         """The factors of all training examples."""
         return self.dataset.factors_of(np.arange(len(self.dataset)))
 
+    @functools.cached_property
+    def originals(self) -> Bool[np.ndarray, " n"]:
+        """Which training examples equal no earlier one, factors included: a picture that is there twice counts once."""
+        _, state, counts = np.unique(self.labels, axis=0, return_inverse=True, return_counts=True)
+        state = state.reshape(-1)
+        original, seen = np.ones(len(state), bool), set[tuple[int, bytes]]()
+        for part in self._portions(np.flatnonzero(counts[state] > 1)):  # no others can be equal
+            for number, image in zip(part.tolist(), self.dataset.batch(part), strict=True):
+                content = int(state[number]), hashlib.blake2b(image.tobytes(), digest_size=16).digest()
+                original[number] = content not in seen
+                seen.add(content)
+        return original
+
     def __call__(self, factors: Int64[np.ndarray, "*samples k"]) -> Float32[np.ndarray, "*more d"]:
         space = self.space
         flat = factors.reshape(-1, len(space))
@@ -88,16 +101,6 @@ class Encoder:
 
             codes = self._cached(index, self._states, space.states, observe)[back]
         return self._members(codes, factors.shape[:-1])
-
-    def without_copies(self, numbers: Int64[np.ndarray, " n"]) -> Int64[np.ndarray, " some"]:
-        """The numbers without those of examples that equal an earlier one, factors included: a picture counts once."""
-        step = max(1, _IMAGES // max(1, math.prod(self.dataset.shape) * self.dataset.dtype.itemsize))
-        first: dict[bytes, int] = {}
-        for part in np.array_split(numbers, -(-len(numbers) // step)):
-            for number, image in zip(part.tolist(), self.dataset.batch(part), strict=True):
-                content = hashlib.blake2b(image.tobytes() + self.labels[number].tobytes(), digest_size=16).digest()
-                first.setdefault(content, number)
-        return np.fromiter(first.values(), np.int64, len(first))
 
     def of_examples(self, numbers: Int64[np.ndarray, " n"]) -> Float32[np.ndarray, "*members n d"]:
         """The codes of training examples, whose numbers differ."""
@@ -123,10 +126,14 @@ class Encoder:
             cache.table[new], cache.known[new] = self._encoded(new, images), True
         return cache.table[numbers]
 
-    def _encoded(self, things: Int64[np.ndarray, "n ..."], images: Images) -> Float32[np.ndarray, "n members d"]:
+    def _portions(self, things: Int64[np.ndarray, "n ..."]) -> list[Int64[np.ndarray, "some ..."]]:
+        """States or examples in portions whose images fit into memory."""
         bytes_each = math.prod(self.dataset.shape) * self.dataset.dtype.itemsize
+        return np.array_split(things, max(1, -(-len(things) * bytes_each // _IMAGES)))
+
+    def _encoded(self, things: Int64[np.ndarray, "n ..."], images: Images) -> Float32[np.ndarray, "n members d"]:
         parts = []
-        for part in np.array_split(things, -(-len(things) * bytes_each // _IMAGES)):
+        for part in self._portions(things):
             encoded = self.encode(images(part))
             if isinstance(encoded, tuple):
                 raise UntwineError("encode gave a tuple: it must give the codes alone, such as the posterior means")

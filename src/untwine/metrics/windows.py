@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from jaxtyping import Int64
 
 from untwine import checks
 from untwine.data.factors import FactorSpace
@@ -98,8 +99,8 @@ def draw_samples(
             factors = window.place(drawn)
             yield Sample(window, encoder(factors), factors)
         else:
-            held = inside(window, encoder.labels)
-            numbers = encoder.without_copies(held[among(len(held), points, seed, step)])
+            held = _held(window, encoder)
+            numbers = held[among(len(held), points, seed, step)]
             yield Sample(window, encoder.of_examples(numbers), encoder.labels[numbers])
 
 
@@ -107,4 +108,10 @@ def count_samples(windows: Iterable[Window], design: Design, points: int, encode
     """How many states or examples the samples of all windows have together; see `draw_samples` for the arguments."""
     if encoder.dataset.complete:
         return sum(design.suited(window.grid, points).count(window.grid, points) for window in windows)
-    return sum(min(points, len(inside(window, encoder.labels))) for window in windows)
+    return sum(min(points, len(_held(window, encoder))) for window in windows)
+
+
+def _held(window: Window, encoder: Encoder) -> Int64[np.ndarray, " some"]:
+    """The numbers of the examples in a window, without copies."""
+    held = inside(window, encoder.labels)
+    return held[encoder.originals[held]]
