@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from untwine.analysis import factor_importance
+from untwine.data.drawing import shapes3d_renderer as renderer
+from untwine.data.drawing.shapes3d_renderer import MATERIALS, SCENE, SHAPES, View, camera, meet, normals
 from untwine.data.families import shapes3d
-from untwine.data.families import shapes3d_renderer as renderer
-from untwine.data.families.shapes3d_renderer import MATERIALS, SCENE, SHAPES, View, camera, meet, normals
 from untwine.data.specs import build, public_of
 from untwine.errors import UntwineError
 from untwine.streams import np_uniform

@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Int64, UInt8
 from numpy.lib.stride_tricks import sliding_window_view
 
+from untwine.data.drawing.discs import FINE, STYLES, Grid, Spans
 from untwine.data.factors import FactorSpace
-from untwine.data.families.discs import FINE, STYLES, Grid, Spans
 from untwine.data.specs import dataset
 from untwine.data.states import SampledStates
 from untwine.errors import UntwineError

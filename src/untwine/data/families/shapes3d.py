@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float64, Int64, UInt8, UInt16
 
+from untwine.data.drawing import shapes3d_renderer as renderer
 from untwine.data.factors import FactorSpace
-from untwine.data.families import shapes3d_renderer as renderer
 from untwine.data.files import store
 from untwine.data.files.public import File, Public, broken
 from untwine.data.files.tables import cached_table, gathered

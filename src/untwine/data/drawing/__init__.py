@@ -1,0 +1,1 @@
+"""How pictures of drawn datasets are computed."""
