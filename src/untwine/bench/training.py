@@ -34,6 +34,10 @@ VARIANTS: dict[str, Callable[[], Any]] = {
     "jl1_vae k=1 eighth": lambda: jl1_vae(anneal=0, columns=1, images=0.125, through="both"),
     "jl1_vae k=1 decoder": lambda: jl1_vae(anneal=0, columns=1),
     "jl1_vae k=1 quarter decoder": lambda: jl1_vae(anneal=0, columns=1, images=0.25),
+    "jl1_vae finite k=1 decoder": lambda: jl1_vae(anneal=0, columns=1, estimator="finite", eps=0.1),
+    "jl1_vae finite k=1 quarter decoder": lambda: jl1_vae(
+        anneal=0, columns=1, estimator="finite", eps=0.1, images=0.25
+    ),
 }
 
 
