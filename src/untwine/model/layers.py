@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from untwine.kernels.differences import activation_difference, is_supported
-from untwine.kernels.layers import torch_type
+from untwine.kernels.layers import relu_gradient, torch_type, transposed
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {
     "relu": nn.ReLU,
@@ -38,17 +38,7 @@ def _conv(layer: nn.Conv2d, x: Tensor, y: Tensor, t: Tensor) -> Tensor:
 
 
 def _conv_transpose(layer: nn.ConvTranspose2d, x: Tensor, y: Tensor, t: Tensor) -> Tensor:
-    out = F.conv_transpose2d(
-        t.flatten(0, 1),
-        layer.weight,
-        None,
-        layer.stride,  # type: ignore[arg-type]
-        layer.padding,  # type: ignore[arg-type]
-        layer.output_padding,  # type: ignore[arg-type]
-        layer.groups,
-        layer.dilation,  # type: ignore[arg-type]
-    )
-    return out.unflatten(0, t.shape[:2])
+    return transposed(layer, t.flatten(0, 1)).unflatten(0, t.shape[:2])
 
 
 def _group_norm(layer: nn.GroupNorm, x: Tensor, y: Tensor, t: Tensor) -> Tensor:
@@ -74,7 +64,7 @@ _RULES: dict[type[nn.Module], Rule] = {
     nn.GroupNorm: _group_norm,
     nn.Flatten: _shape,
     nn.Unflatten: _shape,
-    nn.ReLU: lambda layer, x, y, t: t * (y > 0),
+    nn.ReLU: lambda layer, x, y, t: relu_gradient(t, y),
     nn.LeakyReLU: lambda layer, x, y, t: torch.where(x > 0, t, layer.negative_slope * t),
     nn.Tanh: lambda layer, x, y, t: t * _SLOPES[nn.Tanh](y),
     nn.Sigmoid: lambda layer, x, y, t: t * _SLOPES[nn.Sigmoid](y),
@@ -132,6 +122,33 @@ def difference_rule(layer: nn.Module) -> Rule:
 def _difference_of_ends(layer: nn.Module, x: Tensor, y: Tensor, d: Tensor) -> Tensor:
     """f(x + d) - f(x), both in the precision of the differences; a layer that works in place gets copies."""
     return layer((x + d).flatten(0, 1)).unflatten(0, d.shape[:2]) - layer(x.clone())
+
+
+# How the gradient of a layer's input follows from that of its output: (layer, weight, input, output, gradient).
+Adjoint: TypeAlias = Callable[[Any, Tensor | None, Tensor, Tensor, Tensor], Tensor]
+
+
+def _conv_adjoint(layer: nn.Conv2d | nn.ConvTranspose2d, weight: Any, x: Tensor, y: Tensor, g: Tensor) -> Tensor:
+    is_transposed = isinstance(layer, nn.ConvTranspose2d)
+    sizes: Any = layer.stride, layer.padding, layer.dilation, is_transposed, layer.output_padding, layer.groups
+    return torch.ops.aten.convolution_backward(g, x.to(g.dtype), weight, None, *sizes, [True, False, False])[0]
+
+
+_ADJOINTS: dict[type[nn.Module], Adjoint] = {
+    nn.Linear: lambda layer, weight, x, y, g: g @ weight,
+    nn.Conv2d: _conv_adjoint,
+    nn.ConvTranspose2d: _conv_adjoint,
+    nn.ReLU: lambda layer, weight, x, y, g: relu_gradient(g, y),
+}
+
+
+def adjoint(layer: nn.Module) -> Adjoint | None:
+    """The adjoint of a layer, or None where the layer must be applied again; exact types only."""
+    if isinstance(layer, nn.Conv2d | nn.ConvTranspose2d) and (
+        layer.padding_mode != "zeros" or isinstance(layer.padding, str)
+    ):
+        return None
+    return _ADJOINTS.get(torch_type(layer))
 
 
 def held(module: nn.Module) -> Callable[..., Any]:

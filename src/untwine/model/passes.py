@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from untwine.errors import UntwineError
 from untwine.kernels.dispatch import Dense, Stage, stages
-from untwine.model.layers import difference_rule, held, rule
+from untwine.model.layers import difference_rule, rule
 
 
 @dataclass(frozen=True)
@@ -52,60 +52,6 @@ class Trace:
         """The pass of some examples of the batch."""
         kept = tuple(tuple(mask[:, places] for mask in masks) for masks in self.kept)
         return replace(self, values=tuple(value[places] for value in self.values), kept=kept)
-
-
-class _Joined(torch.autograd.Function):
-    """The first of two equal tensors, with a gradient for both."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(a: Tensor, b: Tensor) -> Tensor:
-        return a.clone()
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        pass
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
-        return gradients[0], gradients[0]
-
-
-class _Tracing(nn.Module):
-    """`trace` of a network as a module."""
-
-    def __init__(self, network: nn.Module, finite: bool):
-        super().__init__()
-        self.network = network
-        self.finite = finite
-
-    def forward(self, z: Tensor) -> Trace:
-        return trace(self.network, z, self.finite)
-
-
-def parted(decoder: nn.Module, z: Float[Tensor, "batch ..."], finite: bool = False) -> tuple[Trace, Trace]:
-    """The pass of a decoder, and the same pass with z held fixed, whose gradients reach the weights alone.
-
-    The first consists of two passes: one holds z fixed, the other the weights. So gradients of both results share one
-    backward pass to the weights, and only those of the first take the other one, to z. A compiled step computes the
-    two forward passes once, since they are equal.
-
-    Args:
-        decoder: The decoder.
-        z: Its input.
-        finite: Whether differences are to be pushed through the passes.
-    """
-    fixed = trace(decoder, z.detach(), finite)
-    other: Trace = held(_Tracing(decoder, finite))(z)
-    values = _joined(other.values[1:], fixed.values[1:])
-    kept = tuple(map(_joined, other.kept, fixed.kept)) if finite else fixed.kept
-    return replace(fixed, values=(z, *values), kept=kept), fixed
-
-
-def _joined(first: Sequence[Tensor], second: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Pairs of equal tensors, each as one tensor with a gradient for both; bits of masks have none."""
-    return tuple(_Joined.apply(a, b) if a.is_floating_point() else b for a, b in zip(first, second, strict=True))
 
 
 def flatten(module: nn.Module) -> list[nn.Module]:
@@ -152,7 +98,7 @@ def _push(
     tangents: Tensor,
     finite: bool,
 ) -> Tensor:
-    if not _by_kernels(layers):  # tangents keep their precision (float32) even where the pass ran in bfloat16
+    if not by_kernels(layers):  # tangents keep their precision (float32) even where the pass ran in bfloat16
         values = [value.to(tangents.dtype) for value in values]
     for layer, x, y, masks in zip(layers, values[:-1], values[1:], kept, strict=True):
         if isinstance(layer, Stage | Dense):
@@ -170,7 +116,7 @@ def _push(
     return tangents
 
 
-def _by_kernels(layers: Sequence[nn.Module]) -> bool:
+def by_kernels(layers: Sequence[nn.Module]) -> bool:
     """Whether a pass ran by kernels, at least in part."""
     return any(isinstance(layer, Stage | Dense) for layer in layers)
 
@@ -178,7 +124,7 @@ def _by_kernels(layers: Sequence[nn.Module]) -> bool:
 def _precision(layers: Sequence[nn.Module], tangents: Tensor) -> contextlib.AbstractContextManager[Any]:
     """Tangents are in float32; those that go through kernels in the precision of the pass."""
     device = tangents.device.type
-    return contextlib.nullcontext() if _by_kernels(layers) else torch.autocast(device, enabled=False)
+    return contextlib.nullcontext() if by_kernels(layers) else torch.autocast(device, enabled=False)
 
 
 def push(

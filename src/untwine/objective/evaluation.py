@@ -11,7 +11,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from untwine.errors import UntwineError
-from untwine.model.passes import parted, trace
+from untwine.model.parting import parted
+from untwine.model.passes import trace
 from untwine.model.posteriors import precise
 from untwine.model.vae import VAE
 from untwine.objective.core import Penalty, gather, is_leaf
