@@ -24,6 +24,7 @@ from untwine.train.dry_run import check_run
 from untwine.train.ensemble import Ensemble, gather
 from untwine.train.folder import Folder, split
 from untwine.train.member import Member
+from untwine.train.memory import kept_memory
 from untwine.train.paths import check_path
 from untwine.train.progress import Reporter, report
 from untwine.train.record import how_to_resume, stored
@@ -92,6 +93,7 @@ def fit(
         raise Refused(str(error)) from None
     with contextlib.ExitStack() as stack:
         stack.enter_context(exact(target))
+        stack.enter_context(kept_memory())
         folder = None
         if out is not None:
             stack.enter_context(locked(Path(out)))
