@@ -16,7 +16,7 @@ from torch import nn
 
 import untwine as uw
 from untwine.train import checkpoint, devices, record
-from untwine.train.steps.pack import Pack, batches
+from untwine.train.steps.pack import Pack, _laid_out, batches
 from untwine.train.steps.table import Table
 
 CPU = torch.device("cpu")
@@ -386,3 +386,15 @@ def test_a_prior_must_live_on_all_real_vectors() -> None:
     plain = torch.distributions.Normal(torch.zeros(3), torch.ones(3))  # over each latent: taken as independent
     fine = uw.Objective(uw.likelihoods.squared_error, uw.posteriors.diagonal_normal, plain, sentence.penalties)
     assert same(uw.fit(tiny(fine)), uw.fit(tiny(uw.methods.vae(likelihood="squared_error"))))
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_convolutions_of_a_member_run_channels_last(channels):
+    """With one channel both layouts are the same in memory, and torch would take the other one."""
+    weight = torch.randn(2, 8, channels, 4, 4)[1]
+    laid_out = _laid_out(weight)
+    assert torch.equal(laid_out, weight)
+    image = torch.nn.functional.conv2d(torch.randn(2, channels, 9, 9), laid_out)
+    assert image.is_contiguous(memory_format=torch.channels_last) and not image.is_contiguous()
+    bias = torch.randn(8)
+    assert _laid_out(bias) is bias
