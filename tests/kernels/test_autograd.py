@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from untwine.kernels import operators
+from untwine.kernels.autograd import Mask
 from untwine.kernels.dispatch import Stage, fast, stages
 from untwine.kernels.geometry import Geometry
 from untwine.kernels.layers import Conv2d, ConvTranspose2d, Linear
@@ -232,6 +233,40 @@ def test_norms_of_tangents(p: int, last: list[nn.Module], monkeypatch: pytest.Mo
     both_ways(call, alone, numbers(BATCH, LATENTS))
     both_ways(vmap(call), pack(made), numbers(MEMBERS, BATCH, LATENTS))
     assert len(used) == 4
+
+
+class DifferenceNorms(nn.Module):
+    """The sum of the differences' powers, of the whole batch and of a part of it, by two steps."""
+
+    def __init__(self, inner: nn.Module, p: int):
+        super().__init__()
+        self.inner, self.p = inner, p
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        passed, some = trace(self.inner, x, finite=True), slice(1, 5, 3)
+        whole = power_sum(passed, unit_tangents(x), self.p, 0.7)
+        return passed.output, whole, power_sum(passed.at(some), unit_tangents(x[some])[1:], self.p, 1e-3)
+
+
+@pytest.mark.parametrize("p", [1, 2])
+def test_norms_of_differences(p: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last two layers of three give the norm and its gradient at once: kinks that are crossed included."""
+    used, original = [], operators.difference_norm
+    monkeypatch.setattr(operators, "difference_norm", lambda *given: used.append(1) or original(*given))
+    made = DifferenceNorms(network("three layers up"), p)
+    call = lambda p, x: functional_call(made, p, (x,))
+    alone = {key: value.detach().clone() for key, value in made.named_parameters()}
+    both_ways(call, alone, numbers(BATCH, LATENTS))
+    both_ways(vmap(call), pack(made), numbers(MEMBERS, BATCH, LATENTS))
+    assert len(used) == 4
+
+
+def test_masks_that_are_known_as_bits_alone() -> None:
+    """A kernel that reads values gets zeros and ones."""
+    mask = Mask(torch.empty(2, 0), torch.tensor([[5], [128]], dtype=torch.uint8))
+    assert torch.equal(mask.for_kernel(cuda=True), mask.bits)
+    expected = [[1, 0, 1, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 1]]
+    assert torch.equal(mask.for_kernel(cuda=False), torch.tensor(expected).float())
 
 
 def test_an_example_without_weights_to_train() -> None:

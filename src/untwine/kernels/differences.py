@@ -112,3 +112,15 @@ def activation_difference(layer: nn.Module, a: Tensor, d: Tensor) -> Tensor:
             [[ 0.0000, -1.0000]]])
     """
     return _Difference.apply(layer, a, d)
+
+
+def difference_and_slopes(layer: nn.Module, a: Tensor, d: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """f(a + d) - f(a) of an activation that `is_supported`, and its derivatives by d and by a.
+
+    Args:
+        layer: The activation f.
+        a: Its input.
+        d: What is added to the input.
+    """
+    known = _ACTIVATIONS[type(layer)]
+    return known.difference(layer, a, d), *known.slopes(layer, a, d)

@@ -92,7 +92,7 @@ def power_sum(
     """
     power = torch.abs if p == 1 else torch.square
     if eps is not None:
-        return column_sum(passed, eps * tangents, power, finite=True).sum() / eps**p
+        return _difference_sum(passed, eps * tangents, p) / eps**p
     if type(passed.layers[-1]) is nn.Identity:  # a mean that is the output itself
         passed = passed.shorter()
     slopes = slope(passed.layers[-1], passed.output)
@@ -104,6 +104,17 @@ def power_sum(
         if norm is not None:
             return norm
     return (column_sum(before, tangents, power) * weights).sum()
+
+
+def _difference_sum(passed: Trace, steps: Float[Tensor, "columns batch latent"], p: int) -> Float[Tensor, ""]:
+    """The sum of |difference|^p over columns, images and pixels, of the differences that steps make."""
+    before = passed.shorter()
+    if type(passed.layers[-1]) is nn.Sigmoid and before.layers and isinstance(last := before.layers[-1], Stage):
+        pushed = push(before.shorter(), steps, finite=True)
+        norm = last.sigmoid_difference_norm(before.kept[-1], pushed, before.output, p)
+        if norm is not None:
+            return norm
+    return column_sum(passed, steps, torch.abs if p == 1 else torch.square, finite=True).sum()
 
 
 def _preferred(tangents: Tensor) -> int:
