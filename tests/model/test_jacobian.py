@@ -209,18 +209,31 @@ def test_finite_differences_converge_at_first_order_with_the_right_sign():
     assert errors[2] < 1e-5
 
 
-def differences(decoder: nn.Module, z: torch.Tensor, eps: float) -> torch.Tensor:
-    """(g(z + eps e) - g(z)) / eps by two passes: [batch, latent, *pixels]."""
-    return torch.stack([(decoder(z + eps * step) - decoder(z)) / eps for step in torch.eye(3).to(z.dtype)], 1)
+def test_central_differences_converge_at_second_order():
+    decoder, z = make("tanh").double(), points(dtype=torch.float64)
+    truth = reverse(decoder, z)
+    errors = [(J.jacobian(decoder, z, "central", eps) - truth).abs().max().item() for eps in (1e-1, 1e-2, 1e-3)]
+    assert errors[0] / errors[1] == pytest.approx(100, rel=0.01) and errors[1] / errors[2] == pytest.approx(
+        100, rel=0.01
+    )
+    assert errors[1] < 0.01 * (J.jacobian(decoder, z, "finite", 1e-2) - truth).abs().max()
 
 
+def differences(decoder: nn.Module, z: torch.Tensor, eps: float, estimator: str = "finite") -> torch.Tensor:
+    """(g(z + eps e) - g(z)) / eps, or that around z, by two passes: [batch, latent, *pixels]."""
+    start = {"finite": 0.0, "central": -0.5}[estimator]
+    steps = eps * torch.eye(3).to(z.dtype)
+    return torch.stack([(decoder(z + (1 + start) * step) - decoder(z + start * step)) / eps for step in steps], 1)
+
+
+@pytest.mark.parametrize("estimator", ["finite", "central"])
 @pytest.mark.parametrize("eps", [1e-3, 0.7])
 @pytest.mark.parametrize("name", DECODERS)
-def test_differences_layer_by_layer_are_those_of_two_passes(name, eps):
+def test_differences_layer_by_layer_are_those_of_two_passes(name, eps, estimator):
     """With the same gradients, also where kinks are crossed: in float64, known layers and others."""
     decoder, z = make(name).double(), points(2, torch.float64).requires_grad_()
     plain = out_of_place(decoder)
-    ours, theirs = J.jacobian(decoder, z, "finite", eps), differences(plain, z, eps)
+    ours, theirs = J.jacobian(decoder, z, estimator, eps), differences(plain, z, eps, estimator)
     assert torch.allclose(ours, theirs, rtol=1e-10, atol=1e-10)
     for p in (1, 2):
         found, expected = (
@@ -268,12 +281,13 @@ def test_chunks_of_differences_change_nothing(name, limit):
         assert torch.allclose(ours, theirs, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("estimator", ["finite", "central"])
 @pytest.mark.parametrize("name", ["every known layer", "nested"])
-def test_small_steps_need_no_more_precision_than_tangents(name):
+def test_small_steps_need_no_more_precision_than_tangents(name, estimator):
     """In float32, where two passes would leave little: against float64."""
     decoder, z = make(name), points(20)
-    truth = J.jacobian(copy.deepcopy(decoder).double(), z.double(), "finite", 1e-5)
-    assert torch.allclose(J.jacobian(decoder, z, "finite", 1e-5).double(), truth, rtol=1e-4, atol=1e-6)
+    truth = J.jacobian(copy.deepcopy(decoder).double(), z.double(), estimator, 1e-5)
+    assert torch.allclose(J.jacobian(decoder, z, estimator, 1e-5).double(), truth, rtol=1e-4, atol=1e-6)
     assert (differences(decoder, z, 1e-5).double() - truth).abs().max() > 1e-3
 
 

@@ -182,10 +182,11 @@ def test_differences_share_the_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     assert counts[0] == counts[1] and min(counts[0]) > 0
 
 
-def test_steps_of_differences_that_differ_by_member() -> None:
-    fast = assert_equal(dots(columns=1, estimator="finite", eps=uw.each(0.01, 0.5)))
+@pytest.mark.parametrize("estimator", ["finite", "central"])
+def test_steps_of_differences_that_differ_by_member(estimator: str) -> None:
+    fast = assert_equal(dots(columns=1, estimator=estimator, eps=uw.each(0.01, 0.5)))
     with double_precision():
-        alone, _ = trained(dots(columns=1, estimator="finite", eps=0.5), None)
+        alone, _ = trained(dots(columns=1, estimator=estimator, eps=0.5), None)
     torch.testing.assert_close(fast.state.parameters[1], alone.state.parameters[1], rtol=1e-9, atol=1e-12)
     assert not torch.allclose(fast.state.parameters[0], alone.state.parameters[0], rtol=1e-6)
 
