@@ -12,6 +12,7 @@ from torch import nn
 from torch.func import jacrev, vmap
 
 from untwine.errors import UntwineError
+from untwine.kernels.differences import activation_slope, is_smooth, is_supported
 from untwine.kernels.layers import Linear
 from untwine.model import jacobian as J
 from untwine.model.check import check_jacobian
@@ -138,7 +139,7 @@ def test_gradients_of_a_penalty_on_it(name):
 
 def test_known_layers_share_the_pass_and_others_do_not_pass_for_known():
     assert all(rule(layer) is not None for layer in flatten(make("every known layer")))
-    for name in ("nested", "group norm, known layers alone", "group norm without a scale"):
+    for name in ("nested", "silu", "softplus", "gelu", "group norm, known layers alone", "group norm without a scale"):
         assert is_known(make(name)), name
     assert is_known(nn.Sequential(Linear(3, 2)))
     for name in ("residual", "subclass", "circular padding", "group norm", "flatten from 2"):
@@ -247,22 +248,46 @@ def test_differences_layer_by_layer_are_those_of_two_passes(name, eps, estimator
             assert torch.allclose(mine, other, rtol=1e-9, atol=1e-10)
 
 
-@pytest.mark.parametrize("kind", [nn.ReLU, lambda: nn.LeakyReLU(0.2), nn.Sigmoid, nn.Tanh, nn.SiLU])
-def test_differences_of_activations(kind):
+@pytest.mark.parametrize(
+    "layer",
+    [
+        *(nn.ReLU(), nn.LeakyReLU(0.2), nn.Sigmoid(), nn.Tanh(), nn.SiLU(), nn.Softplus(), nn.Softplus(3.0, 25.0)),
+        *(nn.GELU(), nn.GELU("tanh"), nn.Softplus(threshold=1.0), nn.ELU()),
+    ],
+    ids=str,
+)
+def test_differences_of_activations(layer):
     """Small and large steps, to both sides, at inputs as large as they may be; nothing of a small step is lost."""
-    layer = kind()
     a = torch.tensor([-200.0, -30.0, -2.0, -1e-4, 0.0, 1e-4, 2.0, 30.0, 200.0])
     d = torch.tensor([-400.0, -90.0, -3.0, -1e-6, 0.0, 1e-6, 3.0, 90.0, 400.0])[:, None].expand(-1, 9)
     ours = [tensor.clone().requires_grad_() for tensor in (a, d)]
     theirs = [tensor.double().requires_grad_() for tensor in (a, d)]
     found = difference_rule(layer)(layer, ours[0], ours[0], ours[1])
     expected = layer(theirs[0] + theirs[1]) - layer(theirs[0])
-    known = kind is not nn.SiLU
-    assert torch.allclose(found.double(), expected, rtol=1e-5, atol=1e-9 if known else 1e-5)
+    closed = is_supported(layer) and type(layer) is not nn.GELU  # a GELU's differences have no closed form
+    assert torch.allclose(found.double(), expected, rtol=1e-5, atol=1e-9 if closed else 1e-5)
     weights = torch.randn(found.shape, generator=torch.Generator().manual_seed(0))
     mine = torch.autograd.grad((found * weights).sum(), ours)
     for one, other in zip(mine, torch.autograd.grad((expected * weights).sum(), theirs), strict=True):
         assert torch.allclose(one.double(), other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("layer", [nn.SiLU(), nn.Softplus(), nn.Softplus(3.0, 25.0), nn.GELU()], ids=str)
+def test_slopes_of_smooth_activations(layer):
+    """Against automatic differentiation, to the second derivative, in float64."""
+    x = torch.linspace(-8, 8, 65, dtype=torch.float64, requires_grad=True)
+    [expected] = torch.autograd.grad(layer(x).sum(), x, create_graph=True)
+    found = activation_slope(layer, x)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-14)
+    ours, theirs = (torch.autograd.grad(slope.sum(), x)[0] for slope in (found, expected))
+    torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-14)
+
+
+def test_what_is_not_known_of_smooth_activations():
+    """A GELU by tanh, and a softplus that torch cuts off where it is not yet the identity."""
+    for layer in (nn.GELU("tanh"), nn.Softplus(threshold=1.0), nn.ELU(), nn.ReLU()):
+        assert not is_smooth(layer)
+    assert rule(nn.GELU("tanh")) is None is rule(nn.Softplus(threshold=1.0))
 
 
 @pytest.mark.parametrize("limit", [1, 4000, None])

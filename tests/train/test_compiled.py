@@ -168,6 +168,19 @@ def test_what_is_the_same_is_computed_once(images: float | None, monkeypatch: py
     assert counts["decoder"] == {**both, "conv_down": both["conv_down"] + 2}
 
 
+@pytest.mark.parametrize("estimator", ["exact", "central"])
+def test_smooth_decoders(estimator: str) -> None:
+    images = uw.datasets.three_dots(size=16, examples=50)
+    assert_equal(
+        uw.Run(
+            method=uw.methods.jl1_vae(anneal=2, columns=1, estimator=estimator, eps=0.3),
+            dataset=images,
+            network=uw.networks.rhodes16(decoder_activation="silu"),
+            **{"batch_size": 4, "seeds": [0, 1], "steps": 3, "log_every": 1},
+        )
+    )
+
+
 def test_differences_share_the_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether z is held fixed or not: the forward passes are the same."""
     graphs, traced = [], compiled._traced

@@ -190,8 +190,8 @@ def jacobian(
         return (push(trace(decode, z, finite=True), eps * unit_tangents(z), finite=True) / eps).transpose(0, 1)
     if estimator == "central":
         points, directions = centred(z, unit_tangents(z), eps)
-        columns = push(trace(decode, points, finite=True), eps * directions, finite=True) / eps
-        return columns[0].unflatten(0, (-1, len(z))).transpose(0, 1)
+        [differences] = push(trace(decode, points, finite=True), eps * directions, finite=True)
+        return (differences / eps).unflatten(0, (-1, len(z))).transpose(0, 1)
     if estimator == "sampled":
         if uniforms is None or not 1 <= columns <= z.shape[-1]:
             raise UntwineError("a sampled Jacobian needs uniforms [batch, latent] and 1 to d columns")
