@@ -112,7 +112,7 @@ def slopes(found: tuple[Tensor, ...], given: list[Tensor]) -> list[Tensor]:
     return list(torch.autograd.grad(total, given))  # type: ignore[arg-type]
 
 
-def both_ways(function: Callable[..., tuple[Tensor, ...]], *given: Any) -> None:
+def both_ways(function: Callable[..., tuple[Tensor, ...]], *given: Any, tolerance: float = 1e-12) -> None:
     """The same values and gradients by kernels and by layers."""
     tensors = [leaf for one in given for leaf in (one.values() if isinstance(one, dict) else [one])]
     for tensor in tensors:
@@ -123,7 +123,7 @@ def both_ways(function: Callable[..., tuple[Tensor, ...]], *given: Any) -> None:
         quick = function(*given)
         found = slopes(quick, tensors)
     for a, b in zip((*quick, *found), (*plain, *expected), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance)
 
 
 def pack(module: nn.Module) -> dict[str, Tensor]:
@@ -187,6 +187,21 @@ def test_differences_alone(name: str) -> None:
         found = torch.autograd.grad(push(trace(made, x, finite=True), step, finite=True).abs().sum(), given)
     for a, b in zip(found, expected, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-11)
+
+
+@pytest.mark.parametrize("kind", [nn.SiLU, nn.Softplus, nn.GELU])
+def test_other_activations_between_chains(kind: type[nn.Module]) -> None:
+    """Each layer is a chain of its own: values, tangents, differences, norms and all gradients are those of layers."""
+    first, *rest = network("three layers up")
+    inner = nn.Sequential(first, kind(), *(kind() if type(layer) is nn.ReLU else layer for layer in rest))
+    with fast():
+        assert sum(isinstance(layer, Stage) for layer in stages(flatten(inner))) == 3
+    tolerance = 1e-9 if kind is nn.GELU else 1e-12  # its ends are subtracted, which multiplies last bits by 1 / eps
+    for made in (Everything(inner), Finite(inner), Norm(inner, 1)):
+        call = lambda p, x, made=made: functional_call(made, p, (x,))
+        parameters = {key: value.detach().clone() for key, value in made.named_parameters()}
+        both_ways(call, parameters, numbers(BATCH, LATENTS), tolerance=tolerance)
+        both_ways(vmap(call), pack(made), numbers(MEMBERS, BATCH, LATENTS), tolerance=tolerance)
 
 
 class Sums(nn.Module):
