@@ -175,8 +175,8 @@ def _norm(
     kernel(tiles.kernel, _macros(g, tiles, MASK=3 if finite else 1, POWER=p), tiles.shared, device)(
         (blocks, members), tiles.threads, small, weight, head, mask, before, other, u,
         t, slope, middle_crossed, small_crossed, parts, head_parts,
-        LongLong(small.stride(0)), images, *_mask_arguments(mask), *_mask_arguments(before), *_mask_arguments(other)[1:],
-        LongLong(u.stride(0)), LongLong(u.stride(1)),
+        LongLong(small.stride(0)), images, *_mask_arguments(mask), *_mask_arguments(before),
+        *_mask_arguments(other)[1:], LongLong(u.stride(0)), LongLong(u.stride(1)),
     )  # fmt: skip
     return t, slope, parts, head_parts, middle_crossed, small_crossed
 

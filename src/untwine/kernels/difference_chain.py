@@ -175,7 +175,8 @@ class DifferenceNorm(torch.autograd.Function):
         x, *tensors = ctx.saved_tensors[:inputs]
         given, first = _Given.split(links, tensors), links[:-2]
         logit_slopes, slope, w_slope, last_slope, last_crossed, before_crossed, *kept = ctx.saved_tensors[inputs + 1 :]
-        outputs, moved = kept[: len(first)], [Mask(*pair) for pair in zip(kept[len(first) : -len(first)], kept[-len(first) :], strict=True)]  # fmt: skip
+        split = len(first)
+        outputs, moved = kept[:split], [Mask(*pair) for pair in zip(kept[split:-split], kept[-split:], strict=True)]
         x_slope, slopes, crossed = _backward(first, slope, [x, *outputs], moved, given, ctx.needs_input_grad[2])
 
         def scaled(slope: Tensor | None) -> Tensor | None:

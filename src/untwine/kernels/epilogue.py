@@ -36,7 +36,7 @@ class Behind:
 
     @property
     def has_extra(self) -> bool:
-        """Whether there is a second result: what crossed, the input of the ReLU, or where it is positive after a step."""
+        """Whether there is a second result: what crossed, a ReLU's input, or where it is positive after a step."""
         return self.keep or self.difference or self.other is not None
 
 

@@ -100,7 +100,7 @@ def conv_down(
     keep: bool,
     sums: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The small image from the big one, its summary, and a second result: a convolution, or a transposed one's gradient.
+    """The small image from the big one, its summary, and a second result: a convolution, or a gradient.
 
     The summary is the output's channel sums, in parts, with `sums`; else it has a bit for each number that is not zero
     where the CUDA kernels made it and a ReLU follows, or for each input of a ReLU that is positive after a step. The
@@ -323,7 +323,7 @@ def difference_norm(
     last: list[int],
     p: int,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """The difference d behind the last two layers, and gradients of the sum of |sigmoid(logits + d) - sigmoid(logits)|^p.
+    """The difference d behind two layers, and gradients of the sum of |sigmoid(logits + d) - sigmoid(logits)|^p.
 
     They are those of the input, of both weights, and of the inputs of the ReLUs behind and before the first layer (for
     each column).
