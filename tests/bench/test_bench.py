@@ -10,6 +10,7 @@ import untwine as uw
 from untwine.bench import gpu as bench_gpu
 from untwine.bench import training as bench
 from untwine.bench.gpu import Case, Plan
+from untwine.bench.loops import LOOPS, jacobian_by_differences, loop
 from untwine.bench.rows import Rows
 from untwine.errors import UntwineError
 from untwine.train.steps.trainer import Trainer
@@ -129,7 +130,34 @@ def test_by_turns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     ]
     assert rows[0]["ratio_to_beta_vae"] == 1.0 and rows[1]["ratio_to_beta_vae"] > 0
     assert json.loads(out.read_text())["rows"] == rows
+    peers = bench.run(variants=("beta_vae", *LOOPS), **settings)
+    assert [row["variant"] for row in peers] == ["beta_vae", *LOOPS] * 2
+    assert all(row["ms_per_seed_and_step"] > 0 and row["ratio_to_beta_vae"] > 0 for row in peers)
     with pytest.raises(UntwineError, match="unknown variant 'jl1'"):
         bench.run(variants=("jl1",), device="cpu")
     with pytest.raises(UntwineError, match="are for a GPU: --device cuda"):
         bench.run(latents=(3, 4), device="cpu")
+
+
+# --- loops in plain torch ---------------------------------------------------------------------------
+
+
+def test_the_norm_by_differences_is_ours_and_holds_z_fixed():
+    torch.manual_seed(0)
+    decode = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 5)).double()
+    z = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
+    norm = jacobian_by_differences(decode, z)
+    exact = torch.func.vmap(torch.func.jacfwd(decode))(z).abs().sum() / 4
+    assert norm.item() == pytest.approx(exact.item(), rel=1e-3)
+    assert torch.autograd.grad(norm, z, allow_unused=True) == (None,)
+
+
+def test_a_plain_loop_trains(monkeypatch: pytest.MonkeyPatch):
+    """The same model as a run's, of torch's own layers, whose loss falls."""
+    losses, backward = [], torch.Tensor.backward
+    monkeypatch.setattr(torch.Tensor, "backward", lambda loss: losses.append(loss.item()) or backward(loss))
+    torch.manual_seed(0)
+    steps = loop(uw.datasets.three_dots(size=16, examples=64), jacobian_by_differences, 8, 3)
+    for _ in range(40):
+        next(steps)
+    assert sum(losses[-5:]) < 0.95 * sum(losses[:5])

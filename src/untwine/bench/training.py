@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 
 from untwine.bench import gpu
 from untwine.bench.devices import describe
+from untwine.bench.loops import LOOPS, loop
 from untwine.bench.rows import write_rows
 from untwine.data.families.dots import three_dots
 from untwine.errors import UntwineError, refuse_unknown
@@ -60,7 +61,8 @@ def run(
 
     All of a step is timed: data, noise, forward, backward, optimiser. On a CPU variants take turns, step by step,
     so that a busy machine slows all of them alike; each number is the median of `steps` turns, and the ratio is to
-    beta_vae at the same pack size. On a GPU many steps are timed as one block, and each number is the median of seven
+    beta_vae at the same pack size. Loops in plain torch, one of them with the Jacobian of rhodes2021's code, take turns
+    with them, a seed at a time. On a GPU many steps are timed as one block, and each number is the median of seven
     blocks. Its tables have all variants by path and precision, several sizes of packs, several numbers of latents, a
     long training run, and encoding. Benchmarks that run side by side, each with its own file, compile at the same time
     and measure in turn.
@@ -71,7 +73,8 @@ def run(
         batch_size: Images in a batch.
         latents: Latents, and so columns of the Jacobian. By default 10; on a GPU also 5, 25, 50 and 100.
         precisions: float32, or bfloat16. By default float32; on a GPU both.
-        variants: The variants to measure, by default all: beta_vae, "jl1_vae exact", "jl1_vae k=1", ...
+        variants: The variants to measure, by default all: beta_vae, "jl1_vae exact", "jl1_vae k=1", and on a CPU
+            "plain loop beta_vae" and "plain loop jl1_vae differences".
         tables: What to measure on a GPU: variants, packs, latents, figure4 (a long run), encoding.
         paths: On a GPU, plain or fast; by default both for the table of variants, and fast for the others.
         device: auto, cpu, cuda or mps.
@@ -81,8 +84,8 @@ def run(
     """
     if (steps is not None and steps < 1) or min(pack_sizes, default=1) < 1 or min(latents, default=1) < 1:
         raise UntwineError("a benchmark takes one step or more, and packs of one seed or more, with a latent or more")
-    refuse_unknown("variant", variants, VARIANTS)
     chosen = pick_device(device)
+    refuse_unknown("variant", variants, VARIANTS if chosen.type == "cuda" else [*VARIANTS, *LOOPS])
     for precision in precisions:
         check_precision(precision, chosen)
     if chosen.type == "cuda":
@@ -93,7 +96,7 @@ def run(
     if len(latents) > 1 or len(precisions) > 1 or tuple(paths) not in ((), ("plain",)) or tables != gpu.TABLES:
         raise UntwineError("tables, paths, and several numbers of latents or precisions, are for a GPU: --device cuda")
     settings = {"latents": (*latents, 10)[0], "precision": (*precisions, "float32")[0], "batch_size": batch_size}
-    rows = by_turns(variants or tuple(VARIANTS), pack_sizes or (1, 4, 10), steps or 5, chosen, settings)
+    rows = by_turns(variants or (*VARIANTS, *LOOPS), pack_sizes or (1, 4, 10), steps or 5, chosen, settings)
     if out is not None:
         write_rows(out, rows, {**describe(chosen), "precision": settings["precision"]})
     return rows
@@ -118,6 +121,9 @@ def by_turns(
         for size in pack_sizes:
             turns = {}
             for name in variants:
+                if name in LOOPS:
+                    turns[name] = Turns(loop(dataset, LOOPS[name], settings["batch_size"], settings["latents"]))
+                    continue
                 spec = Run(
                     method=VARIANTS[name](),
                     dataset=dataset,
@@ -126,26 +132,31 @@ def by_turns(
                     log_every=10**9,
                     **settings,
                 )
-                turns[name] = Turns(Trainer(Pack(spec.members(), spec.info(), device), spec, table))
+                turns[name] = Turns(Trainer(Pack(spec.members(), spec.info(), device), spec, table).steps(), size)
             for _ in range(2 + steps):
                 for turn in turns.values():
                     turn()
             middles = {name: statistics.median(turn.seconds[2:]) for name, turn in turns.items()}
             for name, middle in middles.items():
                 base = middles.get("beta_vae")
-                per_seed = {"ms_per_seed_and_step": 1e3 * middle / size, "ratio_to_beta_vae": base and middle / base}
+                per_seed = {"ms_per_seed_and_step": 1e3 * middle, "ratio_to_beta_vae": base and middle / base}
                 rows.append({"variant": name, "pack": size, **per_seed})
     return rows
 
 
 class Turns:
-    """A trainer that makes one step at each call, and the seconds that each took."""
+    """Training that makes one step at each call, and the seconds that each took, for each seed.
 
-    def __init__(self, trainer: Trainer):
-        self.steps = trainer.steps()
+    Args:
+        steps: Makes a step for each item.
+        seeds: How many seeds train at once.
+    """
+
+    def __init__(self, steps: Iterator[Any], seeds: int = 1):
+        self.steps, self.seeds = steps, seeds
         self.seconds: list[float] = []
 
     def __call__(self) -> None:
         start = time.perf_counter()
         next(self.steps)
-        self.seconds.append(time.perf_counter() - start)
+        self.seconds.append((time.perf_counter() - start) / self.seeds)
