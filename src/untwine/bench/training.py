@@ -17,7 +17,6 @@ from untwine.data.families.dots import three_dots
 from untwine.errors import UntwineError, refuse_unknown
 from untwine.methods import beta_vae, jl1_vae
 from untwine.train.devices import check_precision, exact, pick_device
-from untwine.train.memory import kept_memory
 from untwine.train.run import Run
 from untwine.train.steps.pack import Pack
 from untwine.train.steps.table import Table
@@ -117,7 +116,7 @@ def by_turns(
     dataset = three_dots(examples=4096)
     table = Table(dataset, device)
     rows = []
-    with exact(device), kept_memory():
+    with exact(device):
         for size in pack_sizes:
             turns = {}
             for name in variants:
