@@ -131,7 +131,7 @@ def _difference_of_ends(layer: nn.Module, x: Tensor, y: Tensor, d: Tensor) -> Te
 
 
 # How the gradient of a layer's input follows from that of its output: (layer, weight, input, output, gradient).
-Adjoint: TypeAlias = Callable[[Any, Tensor | None, Tensor, Tensor, Tensor], Tensor]
+Adjoint: TypeAlias = Callable[[Any, Any, Tensor, Tensor, Tensor], Tensor]
 
 
 def _conv_adjoint(layer: nn.Conv2d | nn.ConvTranspose2d, weight: Any, x: Tensor, y: Tensor, g: Tensor) -> Tensor:
