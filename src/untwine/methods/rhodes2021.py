@@ -18,16 +18,16 @@ PUBLISHED = {
 }
 
 
-@method(**PUBLISHED, added=["eps", "every"])
+@method(**PUBLISHED, added={"eps": 1e-3, "every": 1})
 def jl1_vae(
     beta: Number = 4.0,
     gamma: Number = 0.1,
     anneal: Whole = 100_000,
-    columns: Count | None = None,
-    estimator: Literal["exact", "finite", "central"] = "exact",
+    columns: Count | None = 1,
+    estimator: Literal["exact", "finite", "central"] = "finite",
     through: Literal["decoder", "both"] = "decoder",
     images: float | None = None,
-    eps: Number = 1e-3,
+    eps: Number = 0.1,
     every: Count = 1,
 ) -> uw.Objective:
     """E[-log p(x|z) + gamma |J_g(z)|_1] + beta KL(q(z|x) || N(0, I)) (Rhodes & Lee 2021, Eq. 3, as a loss).
@@ -55,16 +55,16 @@ def jl1_vae(
     )
 
 
-@method(**PUBLISHED, added=["eps", "every"])
+@method(**PUBLISHED, added={"eps": 1e-3, "every": 1})
 def jl2_vae(
     beta: Number = 4.0,
     gamma: Number = 0.1,
     anneal: Whole = 100_000,
-    columns: Count | None = None,
-    estimator: Literal["exact", "finite", "central"] = "exact",
+    columns: Count | None = 1,
+    estimator: Literal["exact", "finite", "central"] = "finite",
     through: Literal["decoder", "both"] = "decoder",
     images: float | None = None,
-    eps: Number = 1e-3,
+    eps: Number = 0.1,
     every: Count = 1,
 ) -> uw.Objective:
     """E[-log p(x|z) + gamma |J_g(z)|_2^2] + beta KL(q(z|x) || N(0, I)): the control (Rhodes & Lee 2021, Figure 7).
