@@ -17,15 +17,15 @@ _AT_ONCE = 1 << 24  # bytes of examples that are computed in a moment
 
 
 class Table:
-    """Training examples by number: on the device if they fit there, else fetched for each step.
+    """Training examples by number: kept on the device if they fit there, else fetched for each step.
 
-    On a CPU no step waits for examples of later steps: unless they are few or in memory, each is computed when it is
-    first needed, and kept. A dataset with `draw` is so quick that it draws its examples anew for each step.
+    On a CPU no step waits for the examples of later ones: unless they are few or in memory, each is computed when it
+    is first needed. On other devices all of them are there before the first step.
 
     Args:
         dataset: Where the examples come from.
         device: Where they are wanted.
-        resident: Whether all of them are put on the device first (True) or none is kept (False); None decides.
+        resident: Whether to put all of them on the device first (True) or to keep none (False); None decides.
         uses: How many examples will be asked for: a table larger than that is not worth making.
         standard: The means and standard deviations with which images are standardised.
     """
@@ -40,15 +40,15 @@ class Table:
     ):
         self.dataset, self.device = dataset, device
         self.standard = constants(standard, device)
-        self._batch, draw = dataset.batch, getattr(dataset, "draw", None)
+        kept = False
         if resident is None:
             fits = (uses is None or len(dataset) <= uses) and dataset.nbytes <= _room(device)
-            later = device.type == "cpu" and not dataset.in_memory and dataset.nbytes > _AT_ONCE
-            resident = fits and not later
-            if fits and later and draw is None:
-                self._batch = Kept(dataset)
+            kept = fits and device.type == "cpu" and not dataset.in_memory and dataset.nbytes > _AT_ONCE
+            resident = fits and not kept
         self.rows = _on_device(dataset, device) if resident else None
-        self._draw = draw if device.type == "cuda" else None
+        self.streamed = not (kept or resident)  # fetched for each step, so that it pays to fetch them ahead
+        self._batch = Kept(dataset) if kept else dataset.batch
+        self._draw = getattr(dataset, "draw", None) if device.type == "cuda" else None
 
     def observe(self, factors: Tensor) -> Tensor:
         """States `[..., factors]` as float32 examples."""
