@@ -29,18 +29,31 @@ def data() -> uw.Dataset:
 
 def test_a_variant_as_a_run():
     variant = read_variant(
-        "jl1-vae columns=1 images=0.25 gamma=0.1,0.5 padding=same log_variance=0 batch_size=8", 6, "float32"
+        "jl1-vae columns=1 images=0.25 gamma=0.1,0.5 padding=same log_variance=0 decoder_activation=gelu batch_size=8",
+        6,
+        "float32",
     )
     run = variant.to_run(data(), (4, 5))
-    network = uw.networks.rhodes16(padding="same", log_variance=0)
+    network = uw.networks.rhodes16(padding="same", log_variance=0, decoder_activation="gelu")
     method = uw.methods.jl1_vae(columns=1, images=0.25, gamma=each(0.1, 0.1, 0.5, 0.5))
     assert run == uw.Run(
         method=method, dataset=data(), network=network, seeds=(4, 5, 4, 5), steps=6, batch_size=8, precision="float32"
     )
-    names = ["jl1_vae columns=1 images=0.25 padding=same log_variance=0 batch_size=8 gamma=0.1"]
+    names = ["jl1_vae columns=1 images=0.25 padding=same log_variance=0 decoder_activation=gelu batch_size=8 gamma=0.1"]
     names += [names[0].replace("gamma=0.1", "gamma=0.5")]
     assert list(variant.members(4)) == [(names[0], range(2)), (names[1], range(2, 4))]
     assert read_variant("jl1-vae steps=9 precision=bfloat16 columns=none", 6, "float32").to_run(data(), (0,)).steps == 9
+
+
+def test_every_variant_trains(recwarn: pytest.WarningsRecorder):
+    """Each has a row, under a name of its own, with scores."""
+    settings = TINY | {"seeds": "0", "steps": 1}
+    variants = tuple(f"{text} batch_size=4" for text in quality.VARIANTS)
+    rows = quality.run(variants=variants, **settings)
+    names = [name for text in variants for name in read_variant(text, 1, "float32").names]
+    assert [row["variant"] for row in rows] == names and len(set(names)) == len(variants)
+    assert all(math.isfinite(row["loss"]) and math.isfinite(row["local_mig 0.2"]) for row in rows)
+    assert not [warning for warning in recwarn if "failed" in str(warning.message)]
 
 
 @pytest.mark.parametrize(

@@ -101,11 +101,12 @@ def jacobian_vae(power: int) -> Callable[..., Tensor]:
     def loss(plain: Plain, beta: float = 4.0, gamma: float = 0.1, anneal: int = 100_000, **rest: Any) -> Tensor:
         z = plain.z() if rest.get("through") == "both" else plain.z().detach()
         columns = plain.columns(z)
-        if rest.get("estimator") == "finite":
-            eps = rest.get("eps", 1e-3)
+        if "estimator" in rest:
+            eps, start = rest.get("eps", 1e-3), {"finite": 0.0, "central": -0.5}[rest["estimator"]]
             steps = eps * torch.eye(LATENTS, dtype=plain.x.dtype)
             image = lambda z: torch.sigmoid(plain.decode(z))
-            columns = torch.stack([(image(z + step) - image(z)) / eps for step in steps], -1)
+            columns = [(image(z + (1 + start) * step) - image(z + start * step)) / eps for step in steps]
+            columns = torch.stack(columns, -1)
         norms = columns.abs().pow(power).sum(1)  # [batch, latent]
         if rest.get("columns"):
             chosen = plain.batch.noise["jacobian/columns"].argsort(1)[:, : rest["columns"]]
@@ -295,6 +296,7 @@ TABLE: dict[str, list[tuple[Callable[..., Tensor], dict[str, Any]]]] = {
         (jacobian_vae(1), {"gamma": 3.0, "anneal": 5, "through": "both"}),
         (jacobian_vae(1), {"gamma": 3.0, "anneal": 5, "estimator": "finite"}),
         (jacobian_vae(1), {"gamma": 3.0, "anneal": 5, "estimator": "finite", "eps": 0.5, "columns": 2}),
+        (jacobian_vae(1), {"gamma": 3.0, "anneal": 5, "estimator": "central", "eps": 0.5, "columns": 2}),
         (jacobian_vae(1), {"gamma": 3.0, "anneal": 5, "columns": 1, "images": 0.25}),
         (jacobian_vae(1), {"gamma": 3.0, "anneal": 5, "through": "both", "images": 0.5}),
     ],
@@ -304,6 +306,7 @@ TABLE: dict[str, list[tuple[Callable[..., Tensor], dict[str, Any]]]] = {
         (jacobian_vae(2), {"gamma": 3.0, "anneal": 5, "columns": 1}),
         (jacobian_vae(2), {"gamma": 3.0, "anneal": 5, "through": "both"}),
         (jacobian_vae(2), {"gamma": 3.0, "anneal": 5, "estimator": "finite", "images": 0.5}),
+        (jacobian_vae(2), {"gamma": 3.0, "anneal": 5, "estimator": "central", "eps": 0.5, "images": 0.5}),
     ],
 }
 CASES = [pytest.param(name, *case, id=f"{name}{i}") for name in TABLE for i, case in enumerate(TABLE[name])]

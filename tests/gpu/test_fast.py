@@ -31,6 +31,9 @@ WITH_IMAGES = {
     "jl1_vae": {"anneal": 0},
     "jl1_vae sampled": {"anneal": 0, "columns": 1},
     "jl1_vae quarter": {"anneal": 0, "columns": 1, "images": 0.25},
+    "jl1_vae finite": {"anneal": 0, "estimator": "finite", "eps": 0.1},
+    "jl1_vae finite sampled": {"anneal": 0, "columns": 1, "estimator": "finite", "eps": 0.1},
+    "jl1_vae finite quarter": {"anneal": 0, "columns": 1, "images": 0.25, "estimator": "finite", "eps": 0.1},
     "jl1_vae both": {"anneal": 0, "through": "both"},
     "jl1_vae quarter both": {"anneal": 0, "columns": 1, "images": 0.25, "through": "both"},
 }

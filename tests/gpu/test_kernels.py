@@ -13,6 +13,7 @@ from untwine.kernels import cuda_launch as cuda
 from untwine.kernels import operators, tiling
 from untwine.kernels import torch_reference as reference
 from untwine.kernels.dispatch import Stage, fast
+from untwine.kernels.epilogue import Behind, unpacked
 from untwine.kernels.geometry import Geometry
 from untwine.kernels.layers import Conv2d, ConvTranspose2d
 
@@ -93,15 +94,15 @@ def assert_close(found: Tensor, right: Tensor, most: float) -> None:
 def test_down(g: Geometry, members: int, images: int, masks: int) -> None:
     data = Data(g, members, images, masks)
     w, plain = g.down_weight(data.w, HALF, True), g.down_weight(data.exact("w"), torch.float64)
-    right = reference.conv_down(data.exact("big"), plain, None, None, g, False)
-    found, known = cuda.conv_down(data.big, w, data.small_bias, None, g, True)
+    right = reference.conv_down(data.exact("big"), plain, Behind(), g)[0]
+    found, known, _ = cuda.conv_down(data.big, w, Behind(data.small_bias, relu=True), g)
     assert_close(found, followed(right, data.exact("small_bias"), None, True), ROUNDING[HALF])
     assert torch.equal(known, bits(found))
     for mask in (data.small_mask[:, :masks], data.small_mask[:, ::2]):
-        found, known = cuda.conv_down(data.big, w, None, mask, g, False)
+        found, known, _ = cuda.conv_down(data.big, w, Behind(mask=mask), g)
         assert_close(found, followed(right, None, mask, False), ROUNDING[HALF])
         assert known.shape[-1] == 0
-    by_bits, sums = cuda.conv_down(data.big, w, None, bits(data.small_mask)[:, ::2], g, False, sums=True)
+    by_bits, sums, _ = cuda.conv_down(data.big, w, Behind(mask=bits(data.small_mask)[:, ::2], sums=True), g)
     assert torch.equal(by_bits, found)
     torch.testing.assert_close(sums.sum(1).double(), found.double().sum((1, 2, 3)), rtol=1e-4, atol=1e-2)
 
@@ -111,15 +112,15 @@ def test_down(g: Geometry, members: int, images: int, masks: int) -> None:
 def test_up(g: Geometry, members: int, images: int, masks: int) -> None:
     data = Data(g, members, images, masks)
     w, plain = g.up_weight(data.w, HALF, True), g.up_weight(data.exact("w"), torch.float64)
-    right = reference.conv_up(data.exact("small"), plain, None, None, None, g, False)[0]
-    found, known, folded = cuda.conv_up(data.small, w, data.big_bias, None, g, True)
+    right = reference.conv_up(data.exact("small"), plain, Behind(), g)[0]
+    found, known, _, folded = cuda.conv_up(data.small, w, Behind(data.big_bias, relu=True), g)
     assert_close(found, followed(right, data.exact("big_bias"), None, True), ROUNDING[HALF])
     assert torch.equal(known, bits(found)) and folded is None
     for mask in (data.big_mask[:, :masks], data.big_mask[:, ::2]):
-        found, known, _ = cuda.conv_up(data.small, w, None, mask, g, False)
+        found, known, *_ = cuda.conv_up(data.small, w, Behind(mask=mask), g)
         assert_close(found, followed(right, None, mask, False), ROUNDING[HALF])
         assert known.shape[-1] == 0
-    by_bits, sums, _ = cuda.conv_up(data.small, w, None, bits(data.big_mask)[:, ::2], g, False, sums=True)
+    by_bits, sums, *_ = cuda.conv_up(data.small, w, Behind(mask=bits(data.big_mask)[:, ::2], sums=True), g)
     assert torch.equal(by_bits, found)
     torch.testing.assert_close(sums.sum(1).double(), found.double().sum((1, 2, 3)), rtol=1e-4, atol=1e-2)
 
@@ -134,11 +135,11 @@ def test_up_with_the_next_layer(g: Geometry, members: int, images: int, masks: i
     head = last.head_weight(next_w, HALF)
     for bias, mask, precise in ((data.big_bias, None, True), (None, data.big_mask[:, ::2], False)):
         after = next_bias if precise else None
-        found, known, folded = cuda.conv_up(
-            data.small, w, bias, mask, g, precise, False, head, None if after is None else after.float(), precise
+        found, known, _, folded = cuda.conv_up(
+            data.small, w, Behind(bias, precise, mask), g, head, None if after is None else after.float(), precise
         )
-        behind = None if bias is None else bias.double(), None if mask is None else mask.double()
-        right, taps = reference.conv_up(data.exact("small"), plain, *behind, head.double(), g, precise)
+        behind = Behind(None if bias is None else bias.double(), precise, None if mask is None else mask.double())
+        right, _, taps = reference.conv_up(data.exact("small"), plain, behind, g, head.double())
         assert folded is not None and folded.dtype == (torch.float32 if precise else HALF)
         assert_close(found, right, ROUNDING[HALF])
         assert_close(folded, reference.fold(taps, after, last, True), ROUNDING[HALF])
@@ -171,10 +172,85 @@ def test_the_norm_of_the_last_two_layers(members: int, images: int, masks: int, 
     right = reference.tangent_norm(small, *both, mask.double(), before.double(), u.double(), g, last, p)
     assert_close(t, right[0], ROUNDING[HALF])
     slopes = (t.double().sign() if p == 1 else 2 * t.double()) * u.double().repeat(1, images // masks, 1, 1)[..., None]
-    inner = reference.conv_down(slopes, last.down_weight(both[1], torch.float64), None, mask.double(), last, False)
-    outer = reference.conv_down(inner, g.down_weight(both[0], torch.float64), None, before.double(), g, False)
-    middle = reference.conv_up(small, g.up_weight(both[0], torch.float64), None, mask.double(), None, g, False)[0]
+    masked, kind = Behind(mask=mask.double()), torch.float64
+    inner = reference.conv_down(slopes, last.down_weight(both[1], kind), masked, last)[0]
+    outer = reference.conv_down(inner, g.down_weight(both[0], kind), Behind(mask=before.double()), g)[0]
+    middle = reference.conv_up(small, g.up_weight(both[0], kind), masked, g)[0]
     assert_close(back, outer, 1e-2)
+    assert_close(parts.sum(0), reference.weight_gradient(small, inner, g)[0], 1e-2)
+    assert_close(heads.sum(0), reference.weight_gradient(middle, slopes, last)[0], 1e-2)
+
+
+def behinds(mask: Tensor, other: Tensor, inputs: Tensor, added: Tensor, bias: Tensor) -> list[Behind]:
+    """What follows a product where finite differences are trained."""
+    return [
+        Behind(bias, relu=True, keep=True),
+        Behind(mask=inputs, difference=True),
+        Behind(mask=mask, other=other),
+        Behind(mask=mask, added=added, sums=True),
+    ]
+
+
+@sizes
+@pytest.mark.parametrize("g", SERVED.values(), ids=SERVED.keys())
+def test_what_else_follows_a_product(g: Geometry, members: int, images: int, masks: int) -> None:
+    """By CUDA where it serves, and by Triton: inputs of ReLUs, their steps, gradients of both, and sums."""
+    from untwine.kernels import triton_launch
+
+    data = Data(g, members, images, masks)
+    for up in (True, False):
+        x, added, own = (data.small, data.big, data.big_mask) if up else (data.big, data.small, data.small_mask)
+        mask, other = own[:, :masks], own[:, 1::2]
+        inputs, bias = (added - 0.3)[:, :masks], data.big_bias if up else data.small_bias
+        operation, lay = ("conv_up", g.up_weight) if up else ("conv_down", g.down_weight)
+        for behind in behinds(mask, other, inputs, added, bias):
+            exact = {k: v.double() if isinstance(v, Tensor) else v for k, v in vars(behind).items()}
+            reference_weight = lay(data.exact("w"), torch.float64)
+            right, extra = getattr(reference, operation)(x.double(), reference_weight, Behind(**exact), g)[:2]
+            found = [getattr(triton_launch, operation)(x, lay(data.w, HALF), behind, g)[:2]]
+            if tiling.tiling_for(g, operation) is not None:
+                out, summary, more = getattr(cuda, operation)(x, lay(data.w, HALF, True), behind, g)[:3]
+                found.append((out, unpacked(summary, HALF) if behind.difference else more))
+                if behind.sums:
+                    torch.testing.assert_close(
+                        summary.sum(1).double(), out.double().sum((1, 2, 3)), rtol=1e-4, atol=1e-2
+                    )
+            for out, more in found:
+                assert_close(out, right, ROUNDING[HALF])
+                if behind.difference:
+                    assert (more.double() != extra).double().mean() < 1e-3  # rounding may move one across zero
+                elif behind.has_extra:
+                    assert_close(more, extra, ROUNDING[HALF])
+
+
+@pytest.mark.parametrize("p", [1, 2])
+@sizes
+def test_the_norm_of_differences(members: int, images: int, masks: int, p: int) -> None:
+    """The gradients are compared with those at the kernel's own difference: the sign of a small number is chance."""
+    g, last, kind = tiling.BEFORE_LAST, tiling.LAST, torch.float64
+    data, last_w = Data(g, members, images, masks), 0.1 * numbers(members, 32, 1, 4, 4, seed=7, kind=HALF).to(DEVICE)
+    logits = numbers(members, masks, 64, 64, seed=8, kind=torch.float32).to(DEVICE)
+    before = numbers(members, images, g.hs, g.ws, g.cs, seed=9, kind=HALF).to(DEVICE).relu()
+    other, inputs = data.small_mask[:, ::2], (data.big_mask - 0.4)[:, ::2]
+    w, head = g.up_weight(data.w, HALF, True), last.head_weight(last_w, HALF)
+    d, back, parts, heads, middle_crossed, crossed = cuda.difference_norm(
+        data.small, w, head, inputs, bits(before), bits(data.small_mask)[:, ::2], logits, g, p
+    )
+    small, exact_w, exact_last = data.exact("small"), data.exact("w"), last_w.double()
+    moving = Behind(mask=inputs.double(), difference=True)
+    middle, moved, taps = reference.conv_up(
+        small, g.up_weight(exact_w, kind), moving, g, last.head_weight(exact_last, kind)
+    )
+    assert_close(d, reference.fold(taps, None, last, True), ROUNDING[HALF])
+    start = logits.double().repeat(1, images // masks, 1, 1)[..., None]
+    end = (start + d.double()).sigmoid()
+    slopes = (d.double().sign() if p == 1 else 2 * (end - start.sigmoid())) * end * (1 - end)
+    both = Behind(mask=moved, other=inputs.double())
+    inner, right_middle = reference.conv_down(slopes, last.down_weight(exact_last, kind), both, last)
+    both = Behind(mask=before.double(), other=other.double())
+    right, right_crossed = reference.conv_down(inner, g.down_weight(exact_w, kind), both, g)
+    for found, expected in ((back, right), (middle_crossed, right_middle), (crossed, right_crossed)):
+        assert_close(found, expected, 1e-2)
     assert_close(parts.sum(0), reference.weight_gradient(small, inner, g)[0], 1e-2)
     assert_close(heads.sum(0), reference.weight_gradient(middle, slopes, last)[0], 1e-2)
 
@@ -185,8 +261,8 @@ def test_members_with_the_same_images() -> None:
     data = Data(g, 3, 5, 5)
     big, small = (one[:1].expand_as(one) for one in (data.big, data.small))
     down, up = g.down_weight(data.w, HALF, True), g.up_weight(data.w, HALF, True)
-    assert torch.equal(*(cuda.conv_down(x, down, None, None, g, False)[0] for x in (big, big.contiguous())))
-    assert torch.equal(*(cuda.conv_up(x, up, None, None, g, False)[0] for x in (small, small.contiguous())))
+    assert torch.equal(*(cuda.conv_down(x, down, Behind(), g)[0] for x in (big, big.contiguous())))
+    assert torch.equal(*(cuda.conv_up(x, up, Behind(), g)[0] for x in (small, small.contiguous())))
     assert torch.equal(*(cuda.weight_gradient(x, data.big, g) for x in (small, small.contiguous())))
 
 
@@ -198,18 +274,18 @@ def test_triton(g: Geometry, members: int, images: int, masks: int, kind: torch.
 
     data, most = Data(g, members, images, masks, kind), ROUNDING[kind]
     down, up = g.down_weight(data.w, kind), g.up_weight(data.w, kind)
-    right = reference.conv_down(data.exact("big"), down.double(), None, None, g, False)
+    right = reference.conv_down(data.exact("big"), down.double(), Behind(), g)[0]
     mask = data.small_mask[:, ::2]
-    found = launch.conv_down(data.big, down, data.small_bias, None, g, True)
+    found = launch.conv_down(data.big, down, Behind(data.small_bias, relu=True), g)[0]
     assert_close(found, followed(right, data.exact("small_bias"), None, True), most)
-    assert_close(launch.conv_down(data.big, down, None, mask, g, False), followed(right, None, mask, False), most)
+    assert_close(launch.conv_down(data.big, down, Behind(mask=mask), g)[0], followed(right, None, mask, False), most)
 
-    right = reference.conv_up(data.exact("small"), up.double(), None, None, None, g, False)[0]
+    right = reference.conv_up(data.exact("small"), up.double(), Behind(), g)[0]
     mask, head = data.big_mask[:, ::2], numbers(members, g.cb, 16, seed=9, kind=kind).to(DEVICE)
-    found, taps = launch.conv_up(data.small, up, data.big_bias, None, head, g, True)
+    found, _, taps = launch.conv_up(data.small, up, Behind(data.big_bias, relu=True), g, head)
     assert_close(found, followed(right, data.exact("big_bias"), None, True), most)
     assert_close(taps, torch.einsum("snijc,sct->snijt", found.double(), head.double()), most)
-    found = launch.conv_up(data.small, up, None, mask, None, g, False)[0]
+    found = launch.conv_up(data.small, up, Behind(mask=mask), g)[0]
     assert_close(found, followed(right, None, mask, False), most)
 
     found = launch.weight_gradient(data.small, data.big, g)
@@ -234,13 +310,18 @@ def test_shapes_are_known_to_a_tracer(name: str, kind: torch.dtype) -> None:
     x, bias, size = data.small, data.big_bias, g.to_list()
     down, up = g.down_weight(data.w, kind), g.up_weight(data.w, kind)
     for relu in (True, False):
-        torch.library.opcheck(operators.conv_down, (data.big, down, None, None, size, relu, not relu), test_utils=known)
-        torch.library.opcheck(operators.conv_up, (x, up, bias, None, size, relu, not relu), test_utils=known)
+        flags = (relu, False, relu, not relu)
+        torch.library.opcheck(operators.conv_down, (data.big, down, *[None] * 4, size, *flags), test_utils=known)
+        torch.library.opcheck(operators.conv_up, (x, up, bias, *[None] * 3, size, *flags), test_utils=known)
         if name == "rhodes64, decoder 3":
             head = last.head_weight(numbers(2, g.cb, 1, 4, 4, kind=kind).to(DEVICE), kind)
-            given = (x, up, bias, None, head, bias[:, :1].contiguous(), size, last.to_list(), relu, relu)
+            given = (x, up, bias, None, head, bias[:, :1].contiguous(), size, last.to_list(), relu, False, relu, relu)
             torch.library.opcheck(operators.conv_up_fold, given, test_utils=known)
     torch.library.opcheck(operators.weight_gradient, (x, data.big, size), test_utils=known)
+    inputs = data.big_mask[:, :3].contiguous()
+    for masks, flags in (((inputs, None, None), (True, False)), ((inputs, inputs, data.big), (False, True))):
+        given = (x, up, None, *masks, size, False, flags[0], False, flags[1])
+        torch.library.opcheck(operators.conv_up, given, test_utils=known)
 
 
 CHAINS = {

@@ -67,15 +67,6 @@ def assert_together(found: np.ndarray, expected: np.ndarray, nearly: np.ndarray,
     assert (error <= rtol * expected + 3 * led).all()
 
 
-def test_loss_curves_of_both_paths_are_as_near_as_rounding_allows() -> None:
-    """Over two thousand steps, with the same noise and batches."""
-    method = uw.methods.jl1_vae(gamma=NEARLY, anneal=1000)
-    run = dots(method=method, steps=2000, log_every=100, seeds=[0, 0, 0], lr=3e-4)
-    plain, fast = curves(run, nudged=NEXT), curves(run, fast=True)
-    assert_together(fast[0], plain[0], plain, rtol=1e-2)
-    assert plain[0, -1] < plain[0, 0]
-
-
 def test_mean_loss_curves_of_both_paths_overlap() -> None:
     """The mean loss over seeds is that of the plain path, as closely as rounding lets any two runs agree.
 
@@ -86,8 +77,8 @@ def test_mean_loss_curves_of_both_paths_overlap() -> None:
     1e-4, so that losses may differ by that from the first step on.
     """
     seeds = 8
-    method = uw.methods.jl1_vae(anneal=200, columns=2)
-    run = dots(method=method, steps=400, log_every=40, seeds=range(seeds), lr=3e-4)
+    method = uw.methods.jl1_vae(anneal=120, columns=2)
+    run = dots(method=method, steps=240, log_every=40, seeds=range(seeds), lr=3e-4)
     plain, nudged = curves(run), curves(run, nudged=dict.fromkeys(range(seeds), torch.inf))
     fast = curves(run, fast=True)
     one_ulp = np.maximum.accumulate(np.sqrt(np.square(nudged - plain).mean(0)))

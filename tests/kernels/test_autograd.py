@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from untwine.kernels import operators
+from untwine.kernels.autograd import Mask
 from untwine.kernels.dispatch import Stage, fast, stages
 from untwine.kernels.geometry import Geometry
 from untwine.kernels.layers import Conv2d, ConvTranspose2d, Linear
@@ -111,7 +112,7 @@ def slopes(found: tuple[Tensor, ...], given: list[Tensor]) -> list[Tensor]:
     return list(torch.autograd.grad(total, given))  # type: ignore[arg-type]
 
 
-def both_ways(function: Callable[..., tuple[Tensor, ...]], *given: Any) -> None:
+def both_ways(function: Callable[..., tuple[Tensor, ...]], *given: Any, tolerance: float = 1e-12) -> None:
     """The same values and gradients by kernels and by layers."""
     tensors = [leaf for one in given for leaf in (one.values() if isinstance(one, dict) else [one])]
     for tensor in tensors:
@@ -122,7 +123,7 @@ def both_ways(function: Callable[..., tuple[Tensor, ...]], *given: Any) -> None:
         quick = function(*given)
         found = slopes(quick, tensors)
     for a, b in zip((*quick, *found), (*plain, *expected), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance)
 
 
 def pack(module: nn.Module) -> dict[str, Tensor]:
@@ -188,6 +189,21 @@ def test_differences_alone(name: str) -> None:
         torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-11)
 
 
+@pytest.mark.parametrize("kind", [nn.SiLU, nn.Softplus, nn.GELU])
+def test_other_activations_between_chains(kind: type[nn.Module]) -> None:
+    """Each layer is a chain of its own: values, tangents, differences, norms and all gradients are those of layers."""
+    first, *rest = network("three layers up")
+    inner = nn.Sequential(first, kind(), *(kind() if type(layer) is nn.ReLU else layer for layer in rest))
+    with fast():
+        assert sum(isinstance(layer, Stage) for layer in stages(flatten(inner))) == 3
+    tolerance = 1e-9 if kind is nn.GELU else 1e-12  # its ends are subtracted, which multiplies last bits by 1 / eps
+    for made in (Everything(inner), Finite(inner), Norm(inner, 1)):
+        call = lambda p, x, made=made: functional_call(made, p, (x,))
+        parameters = {key: value.detach().clone() for key, value in made.named_parameters()}
+        both_ways(call, parameters, numbers(BATCH, LATENTS), tolerance=tolerance)
+        both_ways(vmap(call), pack(made), numbers(MEMBERS, BATCH, LATENTS), tolerance=tolerance)
+
+
 class Sums(nn.Module):
     """A sum over columns that recomputes its chunks in the backward pass."""
 
@@ -232,6 +248,40 @@ def test_norms_of_tangents(p: int, last: list[nn.Module], monkeypatch: pytest.Mo
     both_ways(call, alone, numbers(BATCH, LATENTS))
     both_ways(vmap(call), pack(made), numbers(MEMBERS, BATCH, LATENTS))
     assert len(used) == 4
+
+
+class DifferenceNorms(nn.Module):
+    """The sum of the differences' powers, of the whole batch and of a part of it, by two steps."""
+
+    def __init__(self, inner: nn.Module, p: int):
+        super().__init__()
+        self.inner, self.p = inner, p
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        passed, some = trace(self.inner, x, finite=True), slice(1, 5, 3)
+        whole = power_sum(passed, unit_tangents(x), self.p, 0.7)
+        return passed.output, whole, power_sum(passed.at(some), unit_tangents(x[some])[1:], self.p, 1e-3)
+
+
+@pytest.mark.parametrize("p", [1, 2])
+def test_norms_of_differences(p: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last two layers of three give the norm and its gradient at once: kinks that are crossed included."""
+    used, original = [], operators.difference_norm
+    monkeypatch.setattr(operators, "difference_norm", lambda *given: used.append(1) or original(*given))
+    made = DifferenceNorms(network("three layers up"), p)
+    call = lambda p, x: functional_call(made, p, (x,))
+    alone = {key: value.detach().clone() for key, value in made.named_parameters()}
+    both_ways(call, alone, numbers(BATCH, LATENTS))
+    both_ways(vmap(call), pack(made), numbers(MEMBERS, BATCH, LATENTS))
+    assert len(used) == 4
+
+
+def test_masks_that_are_known_as_bits_alone() -> None:
+    """A kernel that reads values gets zeros and ones."""
+    mask = Mask(torch.empty(2, 0), torch.tensor([[5], [128]], dtype=torch.uint8))
+    assert torch.equal(mask.for_kernel(cuda=True), mask.bits)
+    expected = [[1, 0, 1, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 1]]
+    assert torch.equal(mask.for_kernel(cuda=False), torch.tensor(expected).float())
 
 
 def test_an_example_without_weights_to_train() -> None:

@@ -12,6 +12,7 @@ from torch import Tensor
 from untwine.kernels import cuda_launch as cuda
 from untwine.kernels import tiling
 from untwine.kernels import torch_reference as reference
+from untwine.kernels.epilogue import Behind, unpacked
 from untwine.kernels.geometry import Geometry
 
 pytestmark = pytest.mark.skipif(cuda_emulator.COMPILER is None, reason="needs g++")
@@ -59,34 +60,34 @@ def assert_sums(sums: Tensor, found: Tensor) -> None:
 def test_down(g: Geometry) -> None:
     data = Data(g)
     w = g.down_weight(data.w, HALF, for_cuda=True)
-    right = reference.conv_down(data.big.double(), g.down_weight(data.w, torch.float64), None, None, g, False)
+    right = reference.conv_down(data.big.double(), g.down_weight(data.w, torch.float64), Behind(), g)[0]
     if g.cs == 32:
-        found, known = cuda.conv_down(data.big, w, data.bias[g.cs], None, g, True)
+        found, known, _ = cuda.conv_down(data.big, w, Behind(data.bias[g.cs], relu=True), g)
         assert error(found, followed(right, data.bias[g.cs].double(), None, True)) < ROUNDING
         assert torch.equal(known, bits(found))
     for mask in (data.small_mask, data.small_mask[:, 1:2]):
-        found, sums = cuda.conv_down(data.big, w, None, bits(mask), g, False, sums=True)
+        found, sums, _ = cuda.conv_down(data.big, w, Behind(mask=bits(mask), sums=True), g)
         assert error(found, followed(right, None, mask, False)) < ROUNDING
         assert_sums(sums, found)
     if g == tiling.BEFORE_LAST:  # the output of a ReLU as the mask
-        assert torch.equal(cuda.conv_down(data.big, w, None, mask, g, False)[0], found)
+        assert torch.equal(cuda.conv_down(data.big, w, Behind(mask=mask), g)[0], found)
 
 
 @supporting("conv_up")
 def test_up(g: Geometry) -> None:
     data = Data(g)
     w = g.up_weight(data.w, HALF, for_cuda=True)
-    right = reference.conv_up(data.small.double(), g.up_weight(data.w, torch.float64), None, None, None, g, False)[0]
+    right = reference.conv_up(data.small.double(), g.up_weight(data.w, torch.float64), Behind(), g)[0]
     if g.cs == 32:
-        found, known, _ = cuda.conv_up(data.small, w, data.bias[g.cb], None, g, True)
+        found, known, *_ = cuda.conv_up(data.small, w, Behind(data.bias[g.cb], relu=True), g)
         assert error(found, followed(right, data.bias[g.cb].double(), None, True)) < ROUNDING
         assert torch.equal(known, bits(found))
     for mask in (data.big_mask, data.big_mask[:, 1:2]):
-        found, sums, _ = cuda.conv_up(data.small, w, None, bits(mask), g, False, sums=True)
+        found, sums, *_ = cuda.conv_up(data.small, w, Behind(mask=bits(mask), sums=True), g)
         assert error(found, followed(right, None, mask, False)) < ROUNDING
         assert_sums(sums, found)
     if g == tiling.BEFORE_LAST:
-        assert torch.equal(cuda.conv_up(data.small, w, None, mask, g, False)[0], found)
+        assert torch.equal(cuda.conv_up(data.small, w, Behind(mask=mask), g)[0], found)
 
 
 @supporting("weight_gradient")
@@ -105,10 +106,10 @@ def test_up_with_the_next_layer(precise: bool) -> None:
     after = numbers(2, 1, seed=6).float() if precise else None
     w = g.up_weight(data.w, HALF, for_cuda=True)
     kept = None if mask is None else bits(mask)
-    found, _, folded = cuda.conv_up(data.small, w, bias, kept, g, precise, False, head, after, precise)
-    behind = None if bias is None else bias.double(), None if mask is None else mask.double()
+    found, _, _, folded = cuda.conv_up(data.small, w, Behind(bias, precise, kept), g, head, after, precise)
+    behind = Behind(None if bias is None else bias.double(), precise, None if mask is None else mask.double())
     plain = g.up_weight(data.w, torch.float64)
-    right, taps = reference.conv_up(data.small.double(), plain, *behind, head.double(), g, precise)
+    right, _, taps = reference.conv_up(data.small.double(), plain, behind, g, head.double())
     assert folded is not None and folded.dtype == (torch.float32 if precise else HALF)
     assert error(found, right) < ROUNDING
     assert error(folded, reference.fold(taps, None if after is None else after.double(), last, True)) < ROUNDING
@@ -124,15 +125,82 @@ def test_the_norm_of_the_last_two_layers(p: int) -> None:
     t, back, parts, heads = cuda.tangent_norm(data.small, w, head, bits(data.big_mask), bits(data.small_mask), u, g, p)
     small, mask, before = (one.double() for one in (data.small, data.big_mask, data.small_mask))
     kind = torch.float64
-    middle, taps = reference.conv_up(
-        small, g.up_weight(data.w, kind), None, mask, last.head_weight(last_w, kind), g, False
+    middle, _, taps = reference.conv_up(
+        small, g.up_weight(data.w, kind), Behind(mask=mask), g, last.head_weight(last_w, kind)
     )
     assert error(t, reference.fold(taps, None, last, True)) < ROUNDING
     slopes = (t.double().sign() if p == 1 else 2 * t.double()) * u.double()[..., None]
-    inner = reference.conv_down(slopes, last.down_weight(last_w, kind), None, mask, last, False)
-    assert error(back, reference.conv_down(inner, g.down_weight(data.w, kind), None, before, g, False)) < 1e-2
+    inner = reference.conv_down(slopes, last.down_weight(last_w, kind), Behind(mask=mask), last)[0]
+    assert error(back, reference.conv_down(inner, g.down_weight(data.w, kind), Behind(mask=before), g)[0]) < 1e-2
     assert error(parts.double().sum(0), reference.weight_gradient(small, inner, g)[0]) < 1e-2
     assert error(heads.double().sum(0), reference.weight_gradient(middle, slopes, last)[0]) < 1e-2
+
+
+@pytest.mark.parametrize("p", [1, 2])
+def test_the_norm_of_differences(p: int) -> None:
+    """Gradients are compared with those at the kernel's own difference: the sign of a small number is chance."""
+    g, last, kind = tiling.BEFORE_LAST, tiling.LAST, torch.float64
+    data, last_w = Data(g), (0.1 * numbers(2, 32, 1, 4, 4, seed=5)).to(HALF)
+    inputs, logits = data.big.roll(1, 1)[:, :1], numbers(2, 1, 64, 64, seed=6).float()
+    before, other = data.small_mask, data.small_mask[:, 1:2]
+    w, head = g.up_weight(data.w, HALF, for_cuda=True), last.head_weight(last_w, HALF)
+    d, back, parts, heads, middle_crossed, crossed = cuda.difference_norm(
+        data.small, w, head, inputs, bits(before), bits(other), logits, g, p
+    )
+    small, inputs, before, other = (one.double() for one in (data.small, inputs, before, other))
+    middle, moved, taps = reference.conv_up(
+        small, g.up_weight(data.w, kind), Behind(mask=inputs, difference=True), g, last.head_weight(last_w, kind)
+    )
+    assert error(d, reference.fold(taps, None, last, True)) < ROUNDING
+    start = logits.double()[..., None].expand(-1, 3, -1, -1, -1)
+    end = (start + d.double()).sigmoid()
+    slopes = (d.double().sign() if p == 1 else 2 * (end - start.sigmoid())) * end * (1 - end)
+    behind = Behind(mask=moved, other=inputs)
+    inner, right_middle = reference.conv_down(slopes, last.down_weight(last_w, kind), behind, last)
+    right, right_crossed = reference.conv_down(inner, g.down_weight(data.w, kind), Behind(mask=before, other=other), g)
+    for found, expected in ((back, right), (middle_crossed, right_middle), (crossed, right_crossed)):
+        assert error(found, expected) < 1e-2
+    assert error(parts.double().sum(0), reference.weight_gradient(small, inner, g)[0]) < 1e-2
+    assert error(heads.double().sum(0), reference.weight_gradient(middle, slopes, last)[0]) < 1e-2
+
+
+def test_the_input_of_a_relu_is_kept() -> None:
+    g, data = tiling.BEFORE_LAST, Data(tiling.BEFORE_LAST)
+    w, bias = g.up_weight(data.w, HALF, for_cuda=True), data.bias[32]
+    head = tiling.LAST.head_weight(0.1 * numbers(2, 32, 1, 4, 4, seed=5), HALF)
+    plain = reference.conv_up(data.small.double(), g.up_weight(data.w, torch.float64), Behind(bias.double()), g)[0]
+    for more in ((), (head, None, True)):
+        found, known, inputs, _ = cuda.conv_up(data.small, w, Behind(bias, relu=True, keep=True), g, *more)
+        assert error(inputs, plain) < ROUNDING
+        assert torch.equal(found, inputs.relu()) and torch.equal(known, bits(inputs))
+
+
+def test_steps_of_the_input_of_a_relu() -> None:
+    """Differences behind the ReLU, and where its input is positive after the step."""
+    g, data = LAYERS["decoder 2"], Data(LAYERS["decoder 2"])
+    inputs = 3 * data.big.roll(1, 1)[:, :1]
+    behind = Behind(mask=inputs, difference=True)
+    found, known, *_ = cuda.conv_up(data.small, g.up_weight(data.w, HALF, for_cuda=True), behind, g)
+    behind = Behind(mask=inputs.double(), difference=True)
+    right, moved, _ = reference.conv_up(data.small.double(), g.up_weight(data.w, torch.float64), behind, g)
+    assert error(found, right) < ROUNDING
+    assert (unpacked(known, moved.dtype) != moved).double().mean() < 1e-3  # rounding may move one across zero
+
+
+@pytest.mark.parametrize("name", ["decoder 3", "decoder 4"])
+def test_gradients_of_the_input_of_a_relu(name: str) -> None:
+    """What crosses between two masks, as bits or values; and what is added to a masked gradient, with its sums."""
+    g, data = LAYERS[name], Data(LAYERS[name])
+    w, exact = g.down_weight(data.w, HALF, for_cuda=True), g.down_weight(data.w, torch.float64)
+    mask, other = data.small_mask, data.small_mask.roll(1, 2)[:, :1]
+    behind = Behind(mask=mask.double(), other=other.double())
+    right, right_crossed = reference.conv_down(data.big.double(), exact, behind, g)
+    for masks in ((bits(mask), bits(other)), (mask, bits(other)), (bits(mask), other)):
+        found, _, crossed = cuda.conv_down(data.big, w, Behind(mask=masks[0], other=masks[1]), g)
+        assert error(found, right) < ROUNDING and error(crossed, right_crossed) < ROUNDING
+    found, sums, _ = cuda.conv_down(data.big, w, Behind(mask=bits(mask), added=data.small, sums=True), g)
+    assert error(found, right + data.small.double()) < ROUNDING
+    assert_sums(sums, found)
 
 
 def test_members_with_the_same_images() -> None:

@@ -22,6 +22,7 @@ from untwine.kernels import cuda_launch as cuda
 from untwine.kernels import tiling
 from untwine.kernels.autograd import Link, Plan
 from untwine.kernels.dispatch import Stage, fast, stages
+from untwine.kernels.epilogue import Behind
 from untwine.kernels.geometry import Geometry
 from untwine.model.info import Info
 from untwine.model.passes import flatten
@@ -111,14 +112,10 @@ def launch(g: Geometry, operation: str, images: int = 7) -> None:
     if operation == "weight_gradient":
         assert cuda.weight_gradient(small, big, g).shape[1:] == (3, 16 * g.cb, g.cs)
     elif operation == "conv_down":
-        assert cuda.conv_down(big, big, None, None, g, True)[0].shape == small.shape
+        assert cuda.conv_down(big, big, Behind(relu=True), g)[0].shape == small.shape
     else:
-        assert (
-            cuda.conv_up(small, small, None, None, g, True, False, small if operation == "conv_up_fold" else None)[
-                0
-            ].shape
-            == big.shape
-        )
+        head = small if operation == "conv_up_fold" else None
+        assert cuda.conv_up(small, small, Behind(relu=True), g, head)[0].shape == big.shape
 
 
 def bytes_needed(name: str, m: dict[str, int]) -> int:

@@ -28,15 +28,24 @@ def given(g: Geometry) -> dict[str, tuple[Any, tuple[Any, ...]]]:
     down, up = (vmap(lambda w, lay=lay: lay(w, w.dtype))(weight) for lay in (g.down_weight, g.up_weight))
     head = vmap(lambda w: LAST.head_weight(w, w.dtype))(made(g.cb, LAST.cb, 4, 4, seed=3))
     behind = (made(g.cb, seed=4), made(2, g.hb, g.wb, g.cb, seed=5).relu())
+    masks = made(2, g.hb, g.wb, g.cb, seed=8), made(2, g.hb, g.wb, g.cb, seed=9)
+
+    def flags(*set_to_true: str) -> tuple[bool, ...]:
+        return tuple(name in set_to_true for name in ("relu", "difference", "keep", "sums"))
+
+    size, three = g.to_list(), (None, None, None)
+    up_fold = (small, up, *behind, head, made(LAST.cb, seed=7), size, LAST.to_list())
     return {
-        "down": (operators.conv_down, (big, down, made(g.cs, seed=6), None, g.to_list(), True, False)),
-        "down, with sums": (operators.conv_down, (big, down, None, None, g.to_list(), False, True)),
-        "up": (operators.conv_up, (small, up, *behind, g.to_list(), True, False)),
-        "up, with sums": (operators.conv_up, (small, up, *behind, g.to_list(), False, True)),
-        "up_fold": (
-            operators.conv_up_fold,
-            (small, up, *behind, head, made(LAST.cb, seed=7), g.to_list(), LAST.to_list(), True, False),
-        ),
+        "down": (operators.conv_down, (big, down, made(g.cs, seed=6), *three, size, *flags("relu"))),
+        "down, with sums": (operators.conv_down, (big, down, None, *three, size, *flags("sums"))),
+        "up": (operators.conv_up, (small, up, *behind, None, None, size, *flags("relu"))),
+        "up, with sums": (operators.conv_up, (small, up, *behind, None, None, size, *flags("sums"))),
+        "up, with inputs": (operators.conv_up, (small, up, behind[0], *three, size, *flags("relu", "keep"))),
+        "up, differences": (operators.conv_up, (small, up, None, masks[0], None, None, size, *flags("difference"))),
+        "up, crossed": (operators.conv_up, (small, up, None, *masks, None, size, *flags())),
+        "up, added": (operators.conv_up, (small, up, None, masks[0], None, big, size, *flags("sums"))),
+        "up_fold": (operators.conv_up_fold, (*up_fold, True, False, False, False)),
+        "up_fold, with inputs": (operators.conv_up_fold, (*up_fold, True, False, True, True)),
         "weight": (operators.weight_gradient, (small, big, g.to_list())),
     }
 

@@ -8,6 +8,7 @@ from expected import GEOMETRIES, big_image, error, followed, geometry, numbers, 
 from torch import Tensor
 
 from untwine.kernels import torch_reference as reference
+from untwine.kernels.epilogue import Behind
 from untwine.kernels.geometry import Geometry, tile_width
 
 EXACT, MEMBERS, IMAGES, MASKS = 1e-13, 2, 6, 3
@@ -27,11 +28,13 @@ def test_down_and_up(g: Geometry, biased: bool, masked: bool, relu: bool) -> Non
     big, small, w = images(g)
     bias, mask = numbers(MEMBERS, g.cs, seed=3), numbers(MEMBERS, MASKS, g.hs, g.ws, g.cs, seed=4).relu()
     behind = bias if biased else None, mask if masked else None, relu
-    found = reference.conv_down(big, g.down_weight(w, w.dtype), *behind[:2], g, relu)
+    follows = Behind(behind[0], relu, behind[1])
+    found, extra = reference.conv_down(big, g.down_weight(w, w.dtype), follows, g)
+    assert extra.numel() == 0
     assert error(found, followed(small_image(big, w, g), *behind)) < EXACT
     bias, mask = numbers(MEMBERS, g.cb, seed=5), numbers(MEMBERS, MASKS, g.hb, g.wb, g.cb, seed=6).relu()
     behind = bias if biased else None, mask if masked else None, relu
-    found, taps = reference.conv_up(small, g.up_weight(w, w.dtype), *behind[:2], None, g, relu)
+    found, _, taps = reference.conv_up(small, g.up_weight(w, w.dtype), Behind(behind[0], relu, behind[1]), g)
     assert error(found, followed(big_image(small, w, g), *behind)) < EXACT
     assert taps.numel() == 0
 
@@ -41,10 +44,31 @@ def test_each_is_the_gradient_of_the_other(g: Geometry) -> None:
     big, small, w = images(g)
     x = big.clone().requires_grad_()
     [slope] = torch.autograd.grad((small_image(x, w, g) * small).sum(), x)
-    assert error(reference.conv_up(small, g.up_weight(w, w.dtype), None, None, None, g, False)[0], slope) < EXACT
+    assert error(reference.conv_up(small, g.up_weight(w, w.dtype), Behind(), g)[0], slope) < EXACT
     x = small.clone().requires_grad_()
     [slope] = torch.autograd.grad((big_image(x, w, g) * big).sum(), x)
-    assert error(reference.conv_down(big, g.down_weight(w, w.dtype), None, None, g, False), slope) < EXACT
+    assert error(reference.conv_down(big, g.down_weight(w, w.dtype), Behind(), g)[0], slope) < EXACT
+
+
+@every_geometry
+def test_what_else_follows_a_product(g: Geometry) -> None:
+    """A kept input, a step of a ReLU's input, its gradients, and a sum."""
+    big, small, w = images(g)
+    a, step = numbers(MEMBERS, MASKS, g.hb, g.wb, g.cb, seed=3), big_image(small, w, g)
+    laid, turns = g.up_weight(w, w.dtype), torch.arange(IMAGES) % MASKS
+    found, kept, _ = reference.conv_up(small, laid, Behind(relu=True, keep=True), g)
+    assert error(kept, step) < EXACT and torch.equal(found, kept.relu())
+    found, moved, _ = reference.conv_up(small, laid, Behind(mask=a, difference=True), g)
+    assert error(found, (a[:, turns] + step).relu() - a[:, turns].relu()) < EXACT
+    assert torch.equal(moved > 0, a[:, turns] + step > 0)
+    # The gradients of relu(a + d) - relu(a) behind the layer whose gradient `small` is.
+    a, d = (numbers(MEMBERS, IMAGES, g.hb, g.wb, g.cb, seed=seed).requires_grad_() for seed in (4, 5))
+    by_a, by_d = torch.autograd.grad((((a + d).relu() - a.relu()) * step).sum(), (a, d))
+    behind = Behind(mask=(a + d).detach(), other=a.detach())
+    found, crossed, _ = reference.conv_up(small, laid, behind, g)
+    assert error(found, by_d) < EXACT and error(crossed, by_a) < EXACT
+    found = reference.conv_up(small, laid, Behind(mask=a.detach(), added=big), g)[0]
+    assert error(found, step * (a > 0) + big) < EXACT
 
 
 @every_geometry
@@ -60,7 +84,7 @@ def test_products_that_are_folded(g: Geometry) -> None:
     before = geometry(g.hs, g.ws, g.cs, 3, 3, 1, 1)
     x, first, last = numbers(MEMBERS, IMAGES, g.hs, g.ws, 3), numbers(MEMBERS, 3, g.cs, 3, 3, seed=1), images(g)[2]
     bias, head = numbers(MEMBERS, g.cb, seed=3), g.head_weight(last, last.dtype)
-    middle, taps = reference.conv_up(x, before.up_weight(first, x.dtype), None, None, head, before, True)
+    middle, _, taps = reference.conv_up(x, before.up_weight(first, x.dtype), Behind(relu=True), before, head)
     assert error(middle, big_image(x, first, before).relu()) < EXACT
     assert error(reference.fold(taps, bias, g, True), followed(big_image(middle, last, g), bias, None, False)) < EXACT
 

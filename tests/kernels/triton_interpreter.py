@@ -12,6 +12,7 @@ import torch
 from expected import GEOMETRIES, big_image, error, followed, numbers, small_image, weight_gradient
 from torch import Tensor
 
+from untwine.kernels.epilogue import Behind
 from untwine.kernels.geometry import Geometry
 
 MEMBERS, IMAGES = 2, 4
@@ -35,14 +36,27 @@ def errors(g: Geometry, kind: torch.dtype) -> dict[str, float]:
     head = rounded(kind, MEMBERS, g.cb, 16, seed=4)
     low = [one.to(kind) for one in (big, small, w, mask, head)]
     one = slice(0, 1)
-    down = launch.conv_down(low[0], g.down_weight(low[2], kind), few.float(), None, g, True)
-    masked = launch.conv_down(low[0], g.down_weight(low[2], kind), None, low[3], g, False)
-    shared = launch.conv_down(low[0][one].expand_as(low[0]), g.down_weight(low[2], kind), None, None, g, False)
-    up, taps = launch.conv_up(low[1], g.up_weight(low[2], kind), bias.float(), None, low[4], g, True)
+    laid_out = g.down_weight(low[2], kind)
+    down, kept = launch.conv_down(low[0], laid_out, Behind(few.float(), relu=True, keep=True), g)
+    masked = launch.conv_down(low[0], laid_out, Behind(mask=low[3]), g)[0]
+    shared = launch.conv_down(low[0][one].expand_as(low[0]), laid_out, Behind(), g)[0]
+    up, _, taps = launch.conv_up(low[1], g.up_weight(low[2], kind), Behind(bias.float(), relu=True), g, low[4])
+    turns = torch.arange(IMAGES) % 2
+    a, other = rounded(kind, MEMBERS, 2, g.hb, g.wb, g.cb, seed=5), rounded(kind, MEMBERS, 1, g.hb, g.wb, g.cb, seed=6)
+    product, both = big_image(small, w, g), (a[:, turns] > 0).double() - (other > 0).double()
+    behind = Behind(mask=a.to(kind), difference=True)
+    steps, moved, _ = launch.conv_up(low[1], g.up_weight(low[2], kind), behind, g)
+    behind = Behind(mask=a.to(kind), other=other.to(kind), added=low[0])
+    added, crossed, _ = launch.conv_up(low[1], g.up_weight(low[2], kind), behind, g)
     products = torch.einsum("snijc,sct->snijt", small, g.head_weight(w, torch.float64))
     weight = launch.weight_gradient(low[1], low[0], g)
     found = {
         "down": (down, followed(small_image(big, w, g), few, None, True)),
+        "down, the input of the ReLU": (kept, followed(small_image(big, w, g), few, None, False)),
+        "up, steps": (steps, (a[:, turns] + product).relu() - a[:, turns].relu()),
+        "up, where steps end": (moved, (a[:, turns] + product > 0).double()),
+        "up, masked, and added": (added, product * (a[:, turns] > 0) + big),
+        "up, crossed": (crossed, product * both),
         "down, masked": (masked, followed(small_image(big, w, g), None, mask, False)),
         "down, of one image for all": (shared, small_image(big[one].expand_as(big), w, g)),
         "up": (up, followed(big_image(small, w, g), bias, None, True)),

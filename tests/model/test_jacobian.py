@@ -12,6 +12,7 @@ from torch import nn
 from torch.func import jacrev, vmap
 
 from untwine.errors import UntwineError
+from untwine.kernels.differences import activation_slope, is_smooth, is_supported
 from untwine.kernels.layers import Linear
 from untwine.model import jacobian as J
 from untwine.model.check import check_jacobian
@@ -138,7 +139,7 @@ def test_gradients_of_a_penalty_on_it(name):
 
 def test_known_layers_share_the_pass_and_others_do_not_pass_for_known():
     assert all(rule(layer) is not None for layer in flatten(make("every known layer")))
-    for name in ("nested", "group norm, known layers alone", "group norm without a scale"):
+    for name in ("nested", "silu", "softplus", "gelu", "group norm, known layers alone", "group norm without a scale"):
         assert is_known(make(name)), name
     assert is_known(nn.Sequential(Linear(3, 2)))
     for name in ("residual", "subclass", "circular padding", "group norm", "flatten from 2"):
@@ -209,18 +210,31 @@ def test_finite_differences_converge_at_first_order_with_the_right_sign():
     assert errors[2] < 1e-5
 
 
-def differences(decoder: nn.Module, z: torch.Tensor, eps: float) -> torch.Tensor:
-    """(g(z + eps e) - g(z)) / eps by two passes: [batch, latent, *pixels]."""
-    return torch.stack([(decoder(z + eps * step) - decoder(z)) / eps for step in torch.eye(3).to(z.dtype)], 1)
+def test_central_differences_converge_at_second_order():
+    decoder, z = make("tanh").double(), points(dtype=torch.float64)
+    truth = reverse(decoder, z)
+    errors = [(J.jacobian(decoder, z, "central", eps) - truth).abs().max().item() for eps in (1e-1, 1e-2, 1e-3)]
+    assert errors[0] / errors[1] == pytest.approx(100, rel=0.01) and errors[1] / errors[2] == pytest.approx(
+        100, rel=0.01
+    )
+    assert errors[1] < 0.01 * (J.jacobian(decoder, z, "finite", 1e-2) - truth).abs().max()
 
 
+def differences(decoder: nn.Module, z: torch.Tensor, eps: float, estimator: str = "finite") -> torch.Tensor:
+    """(g(z + eps e) - g(z)) / eps, or that around z, by two passes: [batch, latent, *pixels]."""
+    start = {"finite": 0.0, "central": -0.5}[estimator]
+    steps = eps * torch.eye(3).to(z.dtype)
+    return torch.stack([(decoder(z + (1 + start) * step) - decoder(z + start * step)) / eps for step in steps], 1)
+
+
+@pytest.mark.parametrize("estimator", ["finite", "central"])
 @pytest.mark.parametrize("eps", [1e-3, 0.7])
 @pytest.mark.parametrize("name", DECODERS)
-def test_differences_layer_by_layer_are_those_of_two_passes(name, eps):
+def test_differences_layer_by_layer_are_those_of_two_passes(name, eps, estimator):
     """With the same gradients, also where kinks are crossed: in float64, known layers and others."""
     decoder, z = make(name).double(), points(2, torch.float64).requires_grad_()
     plain = out_of_place(decoder)
-    ours, theirs = J.jacobian(decoder, z, "finite", eps), differences(plain, z, eps)
+    ours, theirs = J.jacobian(decoder, z, estimator, eps), differences(plain, z, eps, estimator)
     assert torch.allclose(ours, theirs, rtol=1e-10, atol=1e-10)
     for p in (1, 2):
         found, expected = (
@@ -234,22 +248,46 @@ def test_differences_layer_by_layer_are_those_of_two_passes(name, eps):
             assert torch.allclose(mine, other, rtol=1e-9, atol=1e-10)
 
 
-@pytest.mark.parametrize("kind", [nn.ReLU, lambda: nn.LeakyReLU(0.2), nn.Sigmoid, nn.Tanh, nn.SiLU])
-def test_differences_of_activations(kind):
+@pytest.mark.parametrize(
+    "layer",
+    [
+        *(nn.ReLU(), nn.LeakyReLU(0.2), nn.Sigmoid(), nn.Tanh(), nn.SiLU(), nn.Softplus(), nn.Softplus(3.0, 25.0)),
+        *(nn.GELU(), nn.GELU("tanh"), nn.Softplus(threshold=1.0), nn.ELU()),
+    ],
+    ids=str,
+)
+def test_differences_of_activations(layer):
     """Small and large steps, to both sides, at inputs as large as they may be; nothing of a small step is lost."""
-    layer = kind()
     a = torch.tensor([-200.0, -30.0, -2.0, -1e-4, 0.0, 1e-4, 2.0, 30.0, 200.0])
     d = torch.tensor([-400.0, -90.0, -3.0, -1e-6, 0.0, 1e-6, 3.0, 90.0, 400.0])[:, None].expand(-1, 9)
     ours = [tensor.clone().requires_grad_() for tensor in (a, d)]
     theirs = [tensor.double().requires_grad_() for tensor in (a, d)]
     found = difference_rule(layer)(layer, ours[0], ours[0], ours[1])
     expected = layer(theirs[0] + theirs[1]) - layer(theirs[0])
-    known = kind is not nn.SiLU
-    assert torch.allclose(found.double(), expected, rtol=1e-5, atol=1e-9 if known else 1e-5)
+    closed = is_supported(layer) and type(layer) is not nn.GELU  # a GELU's differences have no closed form
+    assert torch.allclose(found.double(), expected, rtol=1e-5, atol=1e-9 if closed else 1e-5)
     weights = torch.randn(found.shape, generator=torch.Generator().manual_seed(0))
     mine = torch.autograd.grad((found * weights).sum(), ours)
     for one, other in zip(mine, torch.autograd.grad((expected * weights).sum(), theirs), strict=True):
         assert torch.allclose(one.double(), other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("layer", [nn.SiLU(), nn.Softplus(), nn.Softplus(3.0, 25.0), nn.GELU()], ids=str)
+def test_slopes_of_smooth_activations(layer):
+    """Against automatic differentiation, to the second derivative, in float64."""
+    x = torch.linspace(-8, 8, 65, dtype=torch.float64, requires_grad=True)
+    [expected] = torch.autograd.grad(layer(x).sum(), x, create_graph=True)
+    found = activation_slope(layer, x)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-14)
+    ours, theirs = (torch.autograd.grad(slope.sum(), x)[0] for slope in (found, expected))
+    torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-14)
+
+
+def test_what_is_not_known_of_smooth_activations():
+    """A GELU by tanh, and a softplus that torch cuts off where it is not yet the identity."""
+    for layer in (nn.GELU("tanh"), nn.Softplus(threshold=1.0), nn.ELU(), nn.ReLU()):
+        assert not is_smooth(layer)
+    assert rule(nn.GELU("tanh")) is None is rule(nn.Softplus(threshold=1.0))
 
 
 @pytest.mark.parametrize("limit", [1, 4000, None])
@@ -268,12 +306,13 @@ def test_chunks_of_differences_change_nothing(name, limit):
         assert torch.allclose(ours, theirs, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("estimator", ["finite", "central"])
 @pytest.mark.parametrize("name", ["every known layer", "nested"])
-def test_small_steps_need_no_more_precision_than_tangents(name):
+def test_small_steps_need_no_more_precision_than_tangents(name, estimator):
     """In float32, where two passes would leave little: against float64."""
     decoder, z = make(name), points(20)
-    truth = J.jacobian(copy.deepcopy(decoder).double(), z.double(), "finite", 1e-5)
-    assert torch.allclose(J.jacobian(decoder, z, "finite", 1e-5).double(), truth, rtol=1e-4, atol=1e-6)
+    truth = J.jacobian(copy.deepcopy(decoder).double(), z.double(), estimator, 1e-5)
+    assert torch.allclose(J.jacobian(decoder, z, estimator, 1e-5).double(), truth, rtol=1e-4, atol=1e-6)
     assert (differences(decoder, z, 1e-5).double() - truth).abs().max() > 1e-3
 
 

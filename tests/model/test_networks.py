@@ -70,6 +70,23 @@ def test_rhodes16_is_table_2(padding, sides):
     assert decoder[-1].stride == (1, 1) and decoder[-1].kernel_size == (3, 3)
 
 
+@pytest.mark.parametrize(("name", "side"), [("rhodes64", 64), ("rhodes16", 16)])
+def test_a_decoder_with_another_activation(name, side):
+    """Its layers and initial weights are those of the published network; the encoder does not change."""
+    make, info = networks.networks[name], Info(3, (1, side, side))
+    smooth = make(decoder_activation="silu")
+    assert smooth.spec == {**make().spec, "decoder_activation": "silu"} and networks.build(smooth.spec) == smooth
+    assert make(decoder_activation="relu") == make() and "decoder_activation" not in make().spec
+    parts = uw.likelihoods.bernoulli, uw.posteriors.diagonal_normal, uw.priors.standard_normal
+    models = [create(info, network, *parts) for network in (make(), smooth)]
+    first, second = (model.state_dict() for model in models)
+    assert first.keys() == second.keys() and all(torch.equal(first[key], second[key]) for key in first)
+    assert str(models[0].encoder) == str(models[1].encoder)
+    assert str(models[0].decoder).replace("ReLU", "SiLU") == str(models[1].decoder) != str(models[0].decoder)
+    with pytest.raises(UntwineError, match="unknown activation 'sliu'; did you mean 'silu'"):
+        make(decoder_activation="sliu")
+
+
 def dense(*widths: int) -> int:
     return sum((a + 1) * b for a, b in itertools.pairwise(widths))
 

@@ -124,6 +124,41 @@ def test_the_finite_estimator(p, through):
     assert abs(value.item() / term(vae, jacobian(p), x, eps).item() - 1) < 1e-2
 
 
+@pytest.mark.parametrize("activation", ["softplus", "relu"])
+@pytest.mark.parametrize("columns", [None, 2])
+@pytest.mark.parametrize("images", [None, 0.5])
+@pytest.mark.parametrize("through", ["both", "decoder"])
+@pytest.mark.parametrize("p", [1, 2])
+def test_the_central_estimator(p, through, images, columns, activation):
+    """Differences around z, written out, in a loss with others; its gradient too."""
+    vae, (x, noise) = model(uw.networks.mlp((7, 5), activation=activation)), batch(4)
+    uniforms = torch.rand(4, 4, generator=torch.Generator().manual_seed(1)).double()
+    penalty = jacobian(p, "central", columns, through, 0.3, images)
+    names = {"posterior": noise, "central/columns": uniforms}
+    loss = evaluate(vae, at_step({"central": 0.7 * penalty, "other": 0.2 * flatness()}, 0), x, names)["loss"]
+    z = vae.posterior(x).sample(noise)
+    z = z.detach() if through == "decoder" else z
+    norms = torch.zeros(4).double()
+    chosen = uniforms.argsort(1)[:, : columns or 4].tolist()
+    for place in range(4) if images is None else (0, 2):
+        for latent in chosen[place]:
+            half = 0.15 * torch.eye(4).double()[latent]
+            column = (vae.decode(z[place : place + 1] + half) - vae.decode(z[place : place + 1] - half)) / 0.3
+            norms[place] = norms[place] + column.abs().pow(p).sum() * 4 / (columns or 4)
+    expected = 0.7 * norms.sum() * (1.0 if images is None else 2.0) / 4
+    expected = expected + evaluate(vae, at_step({"other": 0.2 * flatness()}, 0), x, {"posterior": noise})["loss"]
+    assert torch.allclose(loss, expected, rtol=1e-10)
+    for ours, theirs in zip(gradients(vae, loss), gradients(vae, expected), strict=True):
+        assert torch.allclose(ours, theirs, rtol=1e-10, atol=1e-10)
+
+
+def test_central_differences_have_passes_of_their_own():
+    """Nothing is to be held fixed or kept for them in the pass of the reconstruction."""
+    for through in ("both", "decoder"):
+        needs = jacobian(1, "central", through=through).term.needs(INFO)
+        assert needs.jacobian and not needs.fixed and not needs.differences
+
+
 def test_chunks_do_not_change_the_penalty(monkeypatch):
     vae, (x, eps) = model(), batch(3)
     value = term(vae, jacobian(1), x, eps)
@@ -140,7 +175,7 @@ def test_chunks_do_not_change_the_penalty(monkeypatch):
 
 @pytest.mark.parametrize("columns", [1, 2, 3, 4])
 @pytest.mark.parametrize("p", [1, 2])
-@pytest.mark.parametrize("estimator", ["exact", "finite"])
+@pytest.mark.parametrize("estimator", ["exact", "finite", "central"])
 def test_sampled_columns_are_unbiased(p, columns, estimator):
     """The batch repeats its examples once for each order of four uniforms: its mean is the expectation."""
     vae, (x, eps) = model(), batch(2)
@@ -169,7 +204,7 @@ def test_sampled_columns_are_d_over_k_times_the_chosen():
 
 @pytest.mark.parametrize("through", ["both", "decoder"])
 @pytest.mark.parametrize("columns", [None, 2])
-@pytest.mark.parametrize("estimator", ["exact", "finite"])
+@pytest.mark.parametrize("estimator", ["exact", "finite", "central"])
 @pytest.mark.parametrize("images", [0.2, 0.5, 0.75])
 def test_sampled_images_are_unbiased(images, estimator, columns, through):
     """Over all orders of a batch of four, the mean of the estimates is the value on all images; of gradients too."""
@@ -203,7 +238,7 @@ def test_sampled_images_and_their_gradient_by_brute_force(p):
 
 
 @pytest.mark.parametrize("through", ["both", "decoder"])
-@pytest.mark.parametrize("estimator", ["exact", "finite"])
+@pytest.mark.parametrize("estimator", ["exact", "finite", "central"])
 def test_tangents_pass_through_the_chosen_images_alone(estimator, through):
     """The others may be anything: a pass through them would show their NaN in the gradient of the weights."""
     vae, (x, eps) = model(), batch(8)
@@ -262,7 +297,7 @@ def test_needs():
     ("arguments", "message"),
     [
         ({"p": 3}, "p of penalty 'jacobian' must be 1 or 2, not 3"),
-        ({"estimator": "sampled"}, "must be 'exact' or 'finite', not 'sampled'"),
+        ({"estimator": "sampled"}, "must be 'exact', 'finite' or 'central', not 'sampled'"),
         ({"through": "encoder"}, "'decoder' or 'both', not 'encoder'"),
         ({"columns": 0}, "1 or more, not 0"),
         ({"images": 0.0}, "more than 0 and at most 1, not 0.0"),
@@ -284,7 +319,7 @@ def test_refusals(arguments, message):
 # --- precision and packs ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("estimator", ["exact", "finite"])
+@pytest.mark.parametrize("estimator", ["exact", "finite", "central"])
 def test_under_bfloat16_the_penalty_is_float32(estimator):
     vae, (x, eps) = model().float(), batch(3)
     x, eps = x.float(), eps.float()

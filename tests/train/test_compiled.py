@@ -168,6 +168,19 @@ def test_what_is_the_same_is_computed_once(images: float | None, monkeypatch: py
     assert counts["decoder"] == {**both, "conv_down": both["conv_down"] + 2}
 
 
+@pytest.mark.parametrize("estimator", ["exact", "central"])
+def test_smooth_decoders(estimator: str) -> None:
+    images = uw.datasets.three_dots(size=16, examples=50)
+    assert_equal(
+        uw.Run(
+            method=uw.methods.jl1_vae(anneal=2, columns=1, estimator=estimator, eps=0.3),
+            dataset=images,
+            network=uw.networks.rhodes16(decoder_activation="silu"),
+            **{"batch_size": 4, "seeds": [0, 1], "steps": 3, "log_every": 1},
+        )
+    )
+
+
 def test_differences_share_the_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether z is held fixed or not: the forward passes are the same."""
     graphs, traced = [], compiled._traced
@@ -182,10 +195,11 @@ def test_differences_share_the_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     assert counts[0] == counts[1] and min(counts[0]) > 0
 
 
-def test_steps_of_differences_that_differ_by_member() -> None:
-    fast = assert_equal(dots(columns=1, estimator="finite", eps=uw.each(0.01, 0.5)))
+@pytest.mark.parametrize("estimator", ["finite", "central"])
+def test_steps_of_differences_that_differ_by_member(estimator: str) -> None:
+    fast = assert_equal(dots(columns=1, estimator=estimator, eps=uw.each(0.01, 0.5)))
     with double_precision():
-        alone, _ = trained(dots(columns=1, estimator="finite", eps=0.5), None)
+        alone, _ = trained(dots(columns=1, estimator=estimator, eps=0.5), None)
     torch.testing.assert_close(fast.state.parameters[1], alone.state.parameters[1], rtol=1e-9, atol=1e-12)
     assert not torch.allclose(fast.state.parameters[0], alone.state.parameters[0], rtol=1e-6)
 

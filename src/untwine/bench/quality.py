@@ -36,6 +36,15 @@ VARIANTS = (
     "jl1-vae columns=1 through=both",
     "jl1-vae columns=1 images=0.25 through=both",
     "jl1-vae columns=1 estimator=finite",
+    "jl1-vae columns=1 estimator=finite eps=0.1",
+    "jl1-vae columns=1 estimator=central eps=0.1",
+    "beta-vae anneal=100000 decoder_activation=silu",
+    "jl1-vae columns=1 decoder_activation=silu",
+    "jl1-vae columns=1 decoder_activation=softplus",
+    "jl1-vae columns=1 decoder_activation=gelu",
+    "jl1-vae decoder_activation=silu",
+    "jl2-vae",
+    "jl2-vae columns=1 estimator=finite eps=0.1",
 )
 METRICS = ("local-mig", "local-modularity")
 KEYS = ("variant", "step", "steps", "seeds", "path", "precision", "radii", "windows", "points", "dataset")
@@ -61,10 +70,10 @@ def run(
     """Local MIG and local modularity of variants on three_dots: means over seeds with Student's 95% intervals.
 
     A variant is a method with what differs from its defaults: "jl1-vae columns=1 images=0.25 precision=bfloat16
-    padding=same log_variance=0 anneal=60000 steps=160000". Several values of a number, "gamma=0.05,0.1", train side by
-    side in one pack, and each has a row. Rows are written as soon as they are known, and rows that the file has already
-    are not computed again. Several of these commands on one GPU, each with its own file, compile at the same time and
-    train in turn.
+    padding=same log_variance=0 decoder_activation=silu anneal=60000 steps=160000". Several values of a number,
+    "gamma=0.05,0.1", train side by side in one pack, and each has a row. Rows are written as soon as they are known,
+    and rows that the file has already are not computed again. Several of these commands on one GPU, each with its own
+    file, compile at the same time and train in turn.
 
     Args:
         variants: What to train.

@@ -16,7 +16,7 @@ from untwine.parts import each
 from untwine.train.run import Run
 
 NETWORK: dict[tuple[int, ...], str] = {(64, 64): "rhodes64", (16, 16): "rhodes16"}
-LAYOUT = ("padding", "log_variance")  # arguments of these networks
+LAYOUT = ("padding", "log_variance", "decoder_activation")  # arguments of these networks
 SETTINGS = ("precision", "steps", "batch_size", "lr", "latents", "clip", "sampling")
 
 Pairs = tuple[tuple[str, Any], ...]

@@ -15,19 +15,25 @@ import torch
 from torch import Tensor
 
 from untwine.kernels import operators
+from untwine.kernels.epilogue import unpacked
 from untwine.kernels.geometry import Geometry, sum_unrolled
 
 
 @dataclass(frozen=True)
 class Mask:
-    """Where the output of a ReLU is not zero: the output itself, and the same as bits (empty if they are not known)."""
+    """Where the input of a ReLU is positive: numbers that are positive there, and the same as bits.
+
+    Either may be empty, if it is not known.
+    """
 
     values: Tensor
     bits: Tensor
 
     def for_kernel(self, cuda: bool) -> Tensor:
         """The bits if they are known and a CUDA kernel reads them, else the values."""
-        return self.bits if cuda and self.bits.shape[-1] else self.values
+        if self.bits.shape[-1] and (cuda or not self.values.shape[-1]):
+            return self.bits if cuda else unpacked(self.bits, self.values.dtype)
+        return self.values
 
 
 @dataclass(frozen=True)
@@ -39,34 +45,61 @@ class Link:
     relu: bool
 
     def forward(
-        self, x: Tensor, w: Tensor, bias: Tensor | None, mask: Mask | None, relu: bool
-    ) -> tuple[Tensor, Tensor]:
-        """The output, and the bits of where it is not zero."""
-        return self._convolve(self.up, x, w, bias, mask, relu)
+        self, x: Tensor, w: Tensor, bias: Tensor | None, mask: Mask | None, relu: bool, keep: bool = False
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The output, the bits of where it is not zero, and with `keep` the input of the ReLU."""
+        return self._convolve(self.up, x, w, mask, bias=bias, relu=relu, keep=keep)
 
-    def backward(self, g: Tensor, w: Tensor, mask: Mask | None, sums: bool) -> tuple[Tensor, Tensor]:
-        """The gradient of the input, masked, and with `sums` its channel sums, in parts."""
-        return self._convolve(not self.up, g, w, None, mask, False, sums)
+    def step(self, x: Tensor, w: Tensor, inputs: Tensor) -> tuple[Tensor, Mask]:
+        """The difference behind the ReLU with these inputs, and its mask after the step."""
+        out, bits, values = self._convolve(self.up, x, w, inputs, difference=True)
+        return out, Mask(values, bits)
+
+    def backward(
+        self, g: Tensor, w: Tensor, mask: Mask | None, sums: bool, added: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """The gradient of the input, masked and with `added`, and with `sums` its channel sums, in parts."""
+        return self._convolve(not self.up, g, w, mask, added=added, sums=sums)[:2]
+
+    def backward_step(self, g: Tensor, w: Tensor, mask: Mask, other: Mask) -> tuple[Tensor, Tensor]:
+        """The gradients of the step before a ReLU, and of the input of that ReLU.
+
+        Args:
+            g: The gradient of the output.
+            w: The weights.
+            mask: The ReLU's mask after the step.
+            other: Its mask without the step.
+        """
+        out, _, crossed = self._convolve(not self.up, g, w, mask, other=other)
+        return out, crossed
 
     def _convolve(
-        self, up: bool, x: Tensor, w: Tensor, bias: Tensor | None, mask: Mask | None, relu: bool, sums: bool = False
-    ) -> tuple[Tensor, Tensor]:
+        self, up: bool, x: Tensor, w: Tensor, mask: Mask | Tensor | None, *, bias: Tensor | None = None,
+        other: Mask | None = None, added: Tensor | None = None,
+        relu: bool = False, difference: bool = False, keep: bool = False, sums: bool = False,
+    ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
         g = self.geometry
         cuda = operators.has_cuda_kernel(x, g, "conv_up" if up else "conv_down")
         laid_out = g.up_weight(w, x.dtype, cuda) if up else g.down_weight(w, x.dtype, cuda)
         operator = operators.conv_up if up else operators.conv_down
-        return operator(x, laid_out, bias, None if mask is None else mask.for_kernel(cuda), g.to_list(), relu, sums)
+        masks = (one.for_kernel(cuda) if isinstance(one, Mask) else one for one in (mask, other))
+        return operator(x, laid_out, bias, *masks, added, g.to_list(), relu, difference, keep, sums)
 
     def forward_fold(
-        self, x: Tensor, w: Tensor, bias: Tensor | None, mask: Mask | None, relu: bool,
+        self, x: Tensor, w: Tensor, bias: Tensor | None, mask: Mask | Tensor | None, relu: bool, keep: bool,
         last: Geometry, last_w: Tensor, last_bias: Tensor | None, precise: bool,
-    ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-        """The output of this link, its bits, and the output of the last link, to few channels."""
-        g = self.geometry
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+        """The output of this link, its bits, the input of its ReLU, and the output of the last link, to few channels.
+
+        A `mask` that is a tensor is the input of the ReLU, which the product moves (see `step`).
+        """
+        g, difference = self.geometry, isinstance(mask, Tensor)
         cuda = operators.has_cuda_fold(x, g, last)
         laid_out, head = g.up_weight(w, x.dtype, cuda), last.head_weight(last_w, x.dtype)
-        kernel_mask, sizes = None if mask is None else mask.for_kernel(cuda), (g.to_list(), last.to_list())
-        return operators.conv_up_fold(x, laid_out, bias, kernel_mask, head, last_bias, *sizes, relu, precise)
+        given, sizes = mask.for_kernel(cuda) if isinstance(mask, Mask) else mask, (g.to_list(), last.to_list())
+        return operators.conv_up_fold(
+            x, laid_out, bias, given, head, last_bias, *sizes, relu, difference, keep, precise
+        )
 
     def weight_gradient(self, x: Tensor, g: Tensor) -> Tensor:
         """The gradient of the weights, from the input and the gradient of the output."""
@@ -103,28 +136,24 @@ class Plan:
 
     def forward(
         self, x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor | None], masks: Sequence[Mask | None]
-    ) -> tuple[list[Tensor], list[Tensor]]:
-        """The output of every link, and the bits of every ReLU."""
-        outputs, bits = [], []
+    ) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
+        """The output of every link, the bits of every ReLU, and their inputs if the plan is `finite`."""
+        outputs, bits, inputs = [], [], []
         for number, link in enumerate(self.links):
             w, bias, mask, relu = weights[number], biases[number], masks[number], link.relu and not self.tangents
+            keep = relu and self.finite
             if self.folds and number == len(self.links) - 2:
                 last, precise = self.links[-1].geometry, not self.tangents
-                before_last, before_last_bits, output = link.forward_fold(
-                    x, w, bias, mask, relu, last, weights[-1], biases[-1], precise
+                x, output_bits, relu_input, output = link.forward_fold(
+                    x, w, bias, mask, relu, keep, last, weights[-1], biases[-1], precise
                 )
-                return [*outputs, before_last, output], [*bits, before_last_bits]
-            x, output_bits = link.forward(x, w, bias, mask, relu)
+                return [*outputs, x, output], [*bits, output_bits], [*inputs, relu_input]
+            x, output_bits, relu_input = link.forward(x, w, bias, mask, relu, keep)
             outputs.append(x)
-            bits.append(output_bits)
-        return outputs, bits if self.links[-1].relu else bits[:-1]
-
-    def relu_inputs(
-        self, x: Tensor, outputs: Sequence[Tensor], weights: Sequence[Tensor], biases: Sequence[Tensor | None]
-    ) -> list[Tensor]:
-        """The inputs of the ReLUs, computed from the input of the chain and the outputs of its links."""
-        links = zip(self.links, (x, *outputs), weights, biases, strict=False)
-        return [link.forward(value, w, bias, None, False)[0] for link, value, w, bias in links if link.relu]
+            if link.relu:
+                bits.append(output_bits)
+                inputs.append(relu_input)
+        return outputs, bits, inputs
 
     def backward(
         self, g: Tensor, inputs: Sequence[Tensor], weights: Sequence[Tensor], masks: Sequence[Mask | None],
@@ -142,22 +171,20 @@ class Plan:
             relu_gradients: For each link a gradient of the input of its ReLU, which is added, or None; empty for none.
         """
         count = len(self.links)
+        relu_gradients = [None if one is None else one.to(g.dtype).contiguous() for one in relu_gradients]
         relu_gradients = relu_gradients or [None] * count
         weight_gradients: list[Tensor] = []
         bias_gradients: list[Tensor | None] = [None] * count
+        last = relu_gradients[-1]
+        g = g if last is None else g + last
         if biased[-1]:
             bias_gradients[-1] = g.sum((1, 2, 3), dtype=weights[-1].dtype)
         for number in reversed(range(count)):
-            link, w, added = self.links[number], weights[number], relu_gradients[number]
-            if added is not None:
-                g = g + added.to(g.dtype)
-                bias_gradient = bias_gradients[number]
-                if bias_gradient is not None:
-                    bias_gradients[number] = bias_gradient + added.sum((1, 2, 3), dtype=w.dtype)
+            link, w = self.links[number], weights[number]
             g = g.contiguous()
             weight_gradients.append(link.weight_gradient(inputs[number], g).to(w.dtype))
             if number:
-                g, sums = link.backward(g, w, masks[number - 1], biased[number - 1])
+                g, sums = link.backward(g, w, masks[number - 1], biased[number - 1], relu_gradients[number - 1])
                 if biased[number - 1]:
                     bias_gradients[number - 1] = sums.sum(1).to(w.dtype)
             elif needs_input:
@@ -186,14 +213,13 @@ class Chain(torch.autograd.Function):
         half, none = len(rest) // 2, [None] * count
         if plan.tangents:
             masks = _masks(plan, rest[:half], rest[half:])  # type: ignore[arg-type]
-            outputs, _ = plan.forward(x, weights, none, masks)  # type: ignore[arg-type]
+            outputs = plan.forward(x, weights, none, masks)[0]  # type: ignore[arg-type]
             return tuple(reversed(outputs))  # the backward pass needs those of all links
         # The biases of a pack are columns of one matrix of parameters; kernels need them contiguous.
         biases = [bias if bias is None else bias.contiguous() for bias in rest]
-        outputs, bits = plan.forward(x, weights, biases, none)  # type: ignore[arg-type]
+        outputs, bits, inputs = plan.forward(x, weights, biases, none)  # type: ignore[arg-type]
         last = [outputs[-1].clone()] if plan.links[-1].relu else []
-        relu_inputs = plan.relu_inputs(x, outputs, weights, biases) if plan.finite else []  # type: ignore[arg-type]
-        return outputs[-1], *outputs[:-1], *last, *bits, *relu_inputs
+        return outputs[-1], *outputs[:-1], *last, *bits, *(inputs if plan.finite else [])
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -250,7 +276,7 @@ class ChainNorm(torch.autograd.Function):
     def forward(links: tuple[Link, ...], p: int, x: Tensor, *tensors: Tensor) -> Any:
         first, (g, last) = Plan(links[:-2], True), (link.geometry for link in links[-2:])
         weights, masks, u = _split(links, tensors)
-        outputs, _ = first.forward(x, weights, [None] * len(first.links), masks)
+        outputs = first.forward(x, weights, [None] * len(first.links), masks)[0]
         x, (w, last_w), cuda = outputs[-1], weights[-2:], x.is_cuda
         mask, before = (masks[number].for_kernel(cuda) for number in (-1, -2))
         laid_out = (g.up_weight(w, x.dtype, True), last.head_weight(last_w, x.dtype)) if cuda else (w, last_w)

@@ -11,6 +11,7 @@ from torch import Tensor
 from untwine.errors import UntwineError
 from untwine.kernels import tiling
 from untwine.kernels.cuda_compiler import LongLong, kernel, libraries
+from untwine.kernels.epilogue import Behind, empty_bits
 from untwine.kernels.geometry import Geometry, contiguous_members, mask_strides
 from untwine.kernels.tiling import Tiling
 
@@ -70,31 +71,28 @@ def sum_parts_count(g: Geometry, operation: str, members: int, images: int, devi
     return _blocks(tiles, members, images, device) * tiles.threads // 32
 
 
-def conv_down(
-    big: Tensor, weight: Tensor, bias: Tensor | None, mask: Tensor | None, g: Geometry, relu: bool, sums: bool = False
-) -> tuple[Tensor, Tensor]:
-    """The small image and its summary (`_empty_summary`); arguments as for `operators.conv_down`."""
+def conv_down(big: Tensor, weight: Tensor, behind: Behind, g: Geometry) -> tuple[Tensor, Tensor, Tensor]:
+    """The small image, its summary and what else was asked for; arguments as for `operators.conv_down`."""
     device = big.device.index or 0
     tiles = _supported(g, "conv_down", device)
     big = contiguous_members(big)
     members, images = big.shape[:2]
     blocks = _blocks(tiles, members, images, device)
     out = big.new_empty(members, images, g.hs, g.ws, g.cs)
-    summary = _empty_summary(out, relu, sums, blocks * tiles.threads // 32)
-    macros = _macros(g, tiles, RELU=relu, BIAS=bias is not None, MASK=_mask_kind(mask), SUMS=sums)
-    kernel(tiles.kernel, macros, tiles.shared, device)(
-        (blocks, members), tiles.threads, big, weight, bias, mask, out, summary,
-        LongLong(big.stride(0)), images, *_mask_arguments(mask),
+    summary, extra = _empty_outputs(out, behind, blocks * tiles.threads // 32)
+    kernel(tiles.kernel, _macros(g, tiles, **_flags(behind)), tiles.shared, device)(
+        (blocks, members), tiles.threads, big, weight, behind.bias, behind.mask, behind.other, behind.added,
+        out, summary, extra, LongLong(big.stride(0)), images,
+        *_mask_arguments(behind.mask), *_mask_arguments(behind.other),
     )  # fmt: skip
-    return out, summary
+    return out, summary, extra
 
 
 def conv_up(
-    small: Tensor, weight: Tensor, bias: Tensor | None, mask: Tensor | None, g: Geometry,
-    relu: bool, sums: bool = False,
+    small: Tensor, weight: Tensor, behind: Behind, g: Geometry,
     head: Tensor | None = None, head_bias: Tensor | None = None, precise: bool = False,
-) -> tuple[Tensor, Tensor, Tensor | None]:  # fmt: skip
-    """The big image, its summary (`_empty_summary`), and with a `head` the output of the next layer.
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:  # fmt: skip
+    """The big image, its summary, what else was asked for, and with a `head` the output of the next layer.
 
     Arguments as for `operators.conv_up_fold`.
     """
@@ -107,14 +105,14 @@ def conv_up(
     if head is not None:
         dtype = torch.float32 if precise else small.dtype
         folded = torch.empty(members, images, 2 * g.hb, 2 * g.wb, 1, dtype=dtype, device=small.device)
-    summary = _empty_summary(out, relu, sums, blocks * tiles.threads // 32)
-    flags = {"RELU": relu, "BIAS": bias is not None, "MASK": _mask_kind(mask), "SUMS": sums}
-    macros = _macros(g, tiles, **flags, HEAD=head is not None, OUT32=precise)
+    summary, extra = _empty_outputs(out, behind, blocks * tiles.threads // 32)
+    macros = _macros(g, tiles, **_flags(behind), HEAD=head is not None, OUT32=precise)
     kernel(tiles.kernel, macros, tiles.shared, device)(
-        (blocks, members), tiles.threads, small, weight, bias, mask, head, head_bias, out, summary, folded,
-        LongLong(small.stride(0)), images, *_mask_arguments(mask),
+        (blocks, members), tiles.threads, small, weight, behind.bias, behind.mask, behind.other, behind.added,
+        head, head_bias, out, summary, extra, folded, LongLong(small.stride(0)), images,
+        *_mask_arguments(behind.mask), *_mask_arguments(behind.other),
     )  # fmt: skip
-    return out, summary, folded
+    return out, summary, extra, folded
 
 
 def weight_gradient(small: Tensor, big: Tensor, g: Geometry) -> Tensor:
@@ -144,7 +142,27 @@ def tangent_norm(
 
     Arguments as for `operators.tangent_norm`.
     """
-    device = small.device.index or 0
+    return _norm(small, weight, head, mask, before, None, u, g, p)[:4]
+
+
+def difference_norm(
+    small: Tensor, weight: Tensor, head: Tensor, inputs: Tensor, before: Tensor, other: Tensor, logits: Tensor,
+    g: Geometry, p: int,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """The difference d behind two layers, and gradients of the sum of |sigmoid(logits + d) - sigmoid(logits)|^p.
+
+    They are those of the input, of both weights in parts, and of the inputs of the ReLUs behind and before the first
+    layer. Arguments as for `operators.difference_norm`.
+    """
+    return _norm(small, weight, head, inputs, before, other, logits, g, p)
+
+
+def _norm(
+    small: Tensor, weight: Tensor, head: Tensor, mask: Tensor, before: Tensor, other: Tensor | None, u: Tensor,
+    g: Geometry, p: int,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """Tangents, or with an `other` mask differences."""
+    device, finite = small.device.index or 0, other is not None
     tiles = _supported(g, "tangent_norm", device)
     small, u = contiguous_members(small), contiguous_members(u)
     members, images = small.shape[:2]
@@ -152,18 +170,21 @@ def tangent_norm(
     t, slope = small.new_empty(members, images, 64, 64, 1), torch.empty_like(small)
     parts = torch.empty(blocks, members, 512, 32, dtype=torch.float32, device=small.device)
     head_parts = torch.empty(blocks * tiles.threads // 32, members, 16, 32, dtype=torch.float32, device=small.device)
-    kernel(tiles.kernel, _macros(g, tiles, MASK=1, POWER=p), tiles.shared, device)(
-        (blocks, members), tiles.threads, small, weight, head, mask, before, u, t, slope, parts, head_parts,
-        LongLong(small.stride(0)), images, *_mask_arguments(mask), *_mask_arguments(before)[1:],
-        LongLong(u.stride(0)), LongLong(u.stride(1)),
+    middle_crossed = small.new_empty(members, images if finite else 0, 32, 32, 32)
+    small_crossed = torch.empty_like(small) if finite else small.new_empty(members, 0)
+    kernel(tiles.kernel, _macros(g, tiles, MASK=3 if finite else 1, POWER=p), tiles.shared, device)(
+        (blocks, members), tiles.threads, small, weight, head, mask, before, other, u,
+        t, slope, middle_crossed, small_crossed, parts, head_parts,
+        LongLong(small.stride(0)), images, *_mask_arguments(mask), *_mask_arguments(before),
+        *_mask_arguments(other)[1:], LongLong(u.stride(0)), LongLong(u.stride(1)),
     )  # fmt: skip
-    return t, slope, parts, head_parts
+    return t, slope, parts, head_parts, middle_crossed, small_crossed
 
 
 def _macros(g: Geometry, tiles: Tiling, **more: int) -> tuple[tuple[str, int], ...]:
     sizes = {"HB": g.hb, "WB": g.wb, "CB": g.cb, "HS": g.hs, "WS": g.ws, "CS": g.cs, "PAD": g.padding}
     tile = {"IM": tiles.images, "TI": tiles.rows, "THREADS": tiles.threads, "STAGES": tiles.stages}
-    flags = {"RELU": 0, "BIAS": 0, "MASK": 0, "SUMS": 0, "HEAD": 0, "OUT32": 0}
+    flags = dict.fromkeys(("RELU", "BIAS", "MASK", "OTHER", "ADDED", "KEEP", "SUMS", "HEAD", "OUT32"), 0)
     values = {key: int(value) for key, value in more.items()}
     return tuple({**sizes, **tile, "SHARED": tiles.shared, **flags, **values}.items())
 
@@ -176,12 +197,27 @@ def _mask_arguments(mask: Tensor | None) -> tuple[int, LongLong, LongLong]:
 
 
 def _mask_kind(mask: Tensor | None) -> int:
-    """The macro MASK of the kernels: 0 for no mask, 1 for bits, 2 for the output of a ReLU."""
+    """The macros MASK and OTHER of the kernels: 0 for no mask, 1 for bits, 2 for the output of a ReLU."""
     return 0 if mask is None else 1 if mask.dtype == torch.uint8 else 2
 
 
-def _empty_summary(out: Tensor, relu: bool, sums: bool, parts: int) -> Tensor:
-    """Memory for the summary of an output: its channel sums, or with a ReLU a bit for each number that is not zero."""
-    if sums:
-        return torch.empty(out.shape[0], parts, out.shape[-1], dtype=torch.float32, device=out.device)
-    return out.new_empty((*out.shape[:-1], out.shape[-1] // 8 if relu else 0), dtype=torch.uint8)
+def _flags(behind: Behind) -> dict[str, int]:
+    """The macros that say what follows a product."""
+    return {
+        "RELU": behind.relu,
+        "BIAS": behind.bias is not None,
+        "MASK": 3 if behind.difference else _mask_kind(behind.mask),
+        "OTHER": _mask_kind(behind.other),
+        "ADDED": behind.added is not None,
+        "KEEP": behind.keep,
+        "SUMS": behind.sums,
+    }
+
+
+def _empty_outputs(out: Tensor, behind: Behind, parts: int) -> tuple[Tensor, Tensor]:
+    """Memory for the summary of an output (see `operators.conv_down`), and for what else is asked for."""
+    if behind.sums:
+        summary = torch.empty(out.shape[0], parts, out.shape[-1], dtype=torch.float32, device=out.device)
+    else:
+        summary = empty_bits(out, behind.relu or behind.difference)
+    return summary, torch.empty_like(out) if behind.keep or behind.other is not None else out.new_empty(len(out), 0)

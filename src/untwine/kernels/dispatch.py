@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from untwine.kernels import operators
 from untwine.kernels.autograd import Chain, ChainNorm, Link, Plan
-from untwine.kernels.differences import activation_difference
+from untwine.kernels.difference_chain import DifferenceChain, DifferenceNorm
 from untwine.kernels.geometry import Geometry
 from untwine.kernels.layers import torch_type
 
@@ -145,15 +145,38 @@ class Stage(nn.Module):
             u: A weight for each number of the output, `[batch, ...]`.
             p: 1 or 2.
         """
-        plan, half = self._plan(tangents.shape[3:], True), self._relus()
-        masks = masks[: 2 * half]
-        if not plan.folds or half < 2 or len(plan.links) != half + 1:
+        links, x, masks = self._links_of_norm(masks, tangents), _flat(tangents), masks[: 2 * self._relus()]
+        if links is None:
             return None
-        x, (before, last) = _to_kernel_layout(tangents.flatten(0, 1)), (link.geometry for link in plan.links[-2:])
-        has_bits = all(bits.shape[-1] > 0 for bits in masks[-2:])
-        if not operators.has_tangent_norm(x, before, last, has_bits):
+        return ChainNorm.apply(links, p, x, *self._weights(), *masks, u[None, :, 0])[0][0]  # type: ignore[no-untyped-call]
+
+    def sigmoid_difference_norm(
+        self, kept: Sequence[Tensor], differences: Tensor, logits: Tensor, p: int
+    ) -> Tensor | None:
+        """The sum of |sigmoid(logits + d) - sigmoid(logits)|^p over the differences d behind the stage.
+
+        It is None where no kernel does it and `push_differences` must.
+
+        Args:
+            kept: What the pass kept, from `trace` with `finite`.
+            differences: Differences in front of the stage, `[columns, batch, ...]`.
+            logits: The output of the stage, `[batch, ...]`.
+            p: 1 or 2.
+        """
+        links, x = self._links_of_norm(kept, differences), _flat(differences)
+        if links is None:
             return None
-        return ChainNorm.apply(plan.links, p, x, *self._weights(), *masks, u[None, :, 0])[0][0]  # type: ignore[no-untyped-call]
+        return DifferenceNorm.apply(links, p, x, *self._weights(), *kept, logits[None, :, 0])[0][0]  # type: ignore[no-untyped-call]
+
+    def _links_of_norm(self, kept: Sequence[Tensor], tangents: Tensor) -> tuple[Link, ...] | None:
+        """The links, if a kernel does the last two and a norm at once."""
+        plan, relus = self._plan(tangents.shape[3:], True), self._relus()
+        if not plan.folds or relus < 2 or len(plan.links) != relus + 1:
+            return None
+        before, last = (link.geometry for link in plan.links[-2:])
+        has_bits = all(bits.shape[-1] > 0 for bits in kept[relus : 2 * relus][-2:])
+        x = tangents.new_empty(0, dtype=_autocast_dtype(tangents))
+        return plan.links if operators.has_tangent_norm(x, before, last, has_bits) else None
 
     def push(self, masks: Sequence[Tensor], tangents: Tensor) -> Tensor:
         """The tangents behind the stage.
@@ -172,14 +195,9 @@ class Stage(nn.Module):
             kept: What the pass kept, from `trace` with `finite`.
             differences: Differences in front of the stage, `[columns, batch, ...]`.
         """
-        plan, relu = self._plan(differences.shape[3:], True), nn.ReLU()
-        x, relu_inputs = _to_kernel_layout(differences.flatten(0, 1)), iter(kept[2 * self._relus() :])
-        for link, weight in zip(plan.links, self._weights(), strict=True):
-            x = Chain.apply(Plan((replace(link, relu=False),), True), x, weight)[0]  # type: ignore[no-untyped-call]
-            if link.relu:
-                columns = x[0].unflatten(0, differences.shape[:2])
-                x = activation_difference(relu, next(relu_inputs)[0], columns).flatten(0, 1)[None]
-        return x[0].permute(0, 3, 1, 2).unflatten(0, differences.shape[:2])
+        links = self._plan(differences.shape[3:], True).links
+        pushed = DifferenceChain.apply(links, _flat(differences), *self._weights(), *kept)[0]  # type: ignore[no-untyped-call]
+        return pushed[0].permute(0, 3, 1, 2).unflatten(0, differences.shape[:2])
 
 
 class Dense(nn.Module):
@@ -232,6 +250,11 @@ def _product(x: Tensor, w: Tensor) -> Tensor:
 def _autocast_dtype(x: Tensor) -> torch.dtype:
     """The dtype that autocast computes in on the device of x, or the dtype of x without autocast."""
     return torch.get_autocast_dtype(x.device.type) if torch.is_autocast_enabled(x.device.type) else x.dtype
+
+
+def _flat(tangents: Tensor) -> Tensor:
+    """Tangents `[columns, batch, ...]` as images in the layout of the kernels."""
+    return _to_kernel_layout(tangents.flatten(0, 1))
 
 
 def _to_kernel_layout(x: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from untwine.kernels import torch_reference
+from untwine.kernels.epilogue import Behind, empty_bits
 from untwine.kernels.geometry import Geometry
 from untwine.kernels.tiling import LAST
 
@@ -64,74 +65,97 @@ def _sum_dtype(x: Tensor) -> torch.dtype:
 
 def _summary(out: Tensor, sums: bool) -> Tensor:
     """The summary of an output that the CUDA kernels did not make: its channel sums, or nothing."""
-    return out.sum((2, 3), dtype=_sum_dtype(out)) if sums else _empty_bits(out, False)
+    return out.sum((2, 3), dtype=_sum_dtype(out)) if sums else empty_bits(out, False)
 
 
-def _empty_bits(out: Tensor, has_bits: bool) -> Tensor:
-    """Memory for the bits of an output."""
-    return out.new_empty((*out.shape[:-1], out.shape[-1] // 8 if has_bits else 0), dtype=torch.uint8)
-
-
-def _fake(x: Tensor, out: Tensor, g: Geometry, operation: str, relu: bool, sums: bool) -> tuple[Tensor, Tensor]:
-    """An output and its summary, without their content."""
+def _fake(x: Tensor, out: Tensor, g: Geometry, operation: str, behind: Behind) -> tuple[Tensor, Tensor, Tensor]:
+    """An output, its summary and the second result, without their content."""
     cuda = has_cuda_kernel(x, g, operation)
-    if not sums:
-        return out, _empty_bits(out, relu and cuda)
-    images, device = x.shape[1], x.device.index or 0
-    parts = _cuda().sum_parts_count(g, operation, x.shape[0], images, device) if cuda else images
-    return out, out.new_empty(out.shape[0], parts, out.shape[-1], dtype=_sum_dtype(out))
+    out, summary, extra = _fake_outputs(out, behind, cuda)
+    if behind.sums:
+        images, device = x.shape[1], x.device.index or 0
+        parts = _cuda().sum_parts_count(g, operation, x.shape[0], images, device) if cuda else images
+        summary = out.new_empty(out.shape[0], parts, out.shape[-1], dtype=_sum_dtype(out))
+    return out, summary, extra
+
+
+def _fake_outputs(out: Tensor, behind: Behind, cuda: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """An output, its bits and the second result, without their content."""
+    bits = empty_bits(out, (behind.relu or behind.difference) and cuda)
+    has_extra = behind.has_extra and not (behind.difference and cuda)
+    return out, bits, torch.empty_like(out) if has_extra else out.new_empty(len(out), 0)
 
 
 @torch.library.custom_op("untwine::conv_down", mutates_args=())
 def conv_down(
-    big: Tensor, weight: Tensor, bias: Tensor | None, mask: Tensor | None, geometry: list[int], relu: bool, sums: bool
-) -> tuple[Tensor, Tensor]:
-    """The small image from the big one, and its summary: a convolution, or the gradient of a transposed one.
+    big: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    mask: Tensor | None,
+    other: Tensor | None,
+    added: Tensor | None,
+    geometry: list[int],
+    relu: bool,
+    difference: bool,
+    keep: bool,
+    sums: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The small image from the big one, its summary, and a second result: a convolution, or a gradient.
+
+    The summary is the output's channel sums, in parts, with `sums`; else it has a bit for each number that is not zero
+    where the CUDA kernels made it and a ReLU follows, or for each input of a ReLU that is positive after a step. The
+    second result is what crossed between two masks, the input of the ReLU, or, without bits, where it is positive.
 
     Args:
         big: Images `[members, images, height, width, channels]`.
         weight: Weights as `Geometry.down_weight` lays them out.
-        bias: A number for each channel of the output, `[members, channels]`.
-        mask: The output is zero where this is not positive (a ReLU's output, or bits); for the images in turn.
+        bias, mask, other, added, relu, difference, keep, sums: What follows the product (see `Behind`).
         geometry: The sizes of the layer.
-        relu: Whether a ReLU follows.
-        sums: Whether the summary is the output's channel sums, in parts; else it has a bit for each number that is
-            not zero where the CUDA kernels made it and a ReLU follows, and is empty otherwise.
     """
-    g = Geometry(*geometry)
+    g, behind = Geometry(*geometry), Behind(bias, relu, mask, difference, other, added, keep, sums)
     with torch.cuda.device_of(big):
         if has_cuda_kernel(big, g, "conv_down"):
-            return _cuda().conv_down(big, weight, bias, mask, g, relu, sums)
-        out = _triton_or_torch(big).conv_down(big, weight, bias, mask, g, relu)
-        return out, _summary(out, sums)
+            return _cuda().conv_down(big, weight, behind, g)
+        out, extra = _triton_or_torch(big).conv_down(big, weight, behind, g)
+        return out, _summary(out, sums), extra
 
 
 @conv_down.register_fake
-def _(big, weight, bias, mask, geometry, relu, sums):
-    g = Geometry(*geometry)
-    return _fake(big, big.new_empty(*big.shape[:2], g.hs, g.ws, g.cs), g, "conv_down", relu, sums)
+def _(big, weight, bias, mask, other, added, geometry, relu, difference, keep, sums):
+    g, behind = Geometry(*geometry), Behind(bias, relu, mask, difference, other, added, keep, sums)
+    return _fake(big, big.new_empty(*big.shape[:2], g.hs, g.ws, g.cs), g, "conv_down", behind)
 
 
 @torch.library.custom_op("untwine::conv_up", mutates_args=())
 def conv_up(
-    small: Tensor, weight: Tensor, bias: Tensor | None, mask: Tensor | None, geometry: list[int], relu: bool, sums: bool
-) -> tuple[Tensor, Tensor]:
-    """The big image from the small one, and its summary: a transposed convolution, or the gradient of a convolution.
+    small: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    mask: Tensor | None,
+    other: Tensor | None,
+    added: Tensor | None,
+    geometry: list[int],
+    relu: bool,
+    difference: bool,
+    keep: bool,
+    sums: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The big image from the small one, its summary, and a second result: a transposed convolution, or a gradient.
 
-    Arguments as for `conv_down`, with weights as `Geometry.up_weight` lays them out.
+    Arguments and results as for `conv_down`, with weights as `Geometry.up_weight` lays them out.
     """
-    g = Geometry(*geometry)
+    g, behind = Geometry(*geometry), Behind(bias, relu, mask, difference, other, added, keep, sums)
     with torch.cuda.device_of(small):
         if has_cuda_kernel(small, g, "conv_up"):
-            return _cuda().conv_up(small, weight, bias, mask, g, relu, sums)[:2]
-        out = _triton_or_torch(small).conv_up(small, weight, bias, mask, None, g, relu)[0]
-        return out, _summary(out, sums)
+            return _cuda().conv_up(small, weight, behind, g)[:3]
+        out, extra, _ = _triton_or_torch(small).conv_up(small, weight, behind, g)
+        return out, _summary(out, sums), extra
 
 
 @conv_up.register_fake
-def _(small, weight, bias, mask, geometry, relu, sums):
-    g = Geometry(*geometry)
-    return _fake(small, small.new_empty(*small.shape[:2], g.hb, g.wb, g.cb), g, "conv_up", relu, sums)
+def _(small, weight, bias, mask, other, added, geometry, relu, difference, keep, sums):
+    g, behind = Geometry(*geometry), Behind(bias, relu, mask, difference, other, added, keep, sums)
+    return _fake(small, small.new_empty(*small.shape[:2], g.hb, g.wb, g.cb), g, "conv_up", behind)
 
 
 @torch.library.custom_op("untwine::conv_up_fold", mutates_args=())
@@ -145,36 +169,38 @@ def conv_up_fold(
     geometry: list[int],
     last: list[int],
     relu: bool,
+    difference: bool,
+    keep: bool,
     precise: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """A `conv_up` and the next one, to few channels: the output of the first, its bits, and the output of the second.
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """A `conv_up` and the next one, to few channels: the three results of the first, and the output of the second.
 
     Args:
         small, weight, bias, mask: As for `conv_up`.
         head: The weights of the next layer, as `Geometry.head_weight` lays them out.
         head_bias: Its bias.
         geometry, last: The sizes of both layers.
-        relu: Whether a ReLU follows the first layer.
+        relu, difference, keep: What follows the first layer, as for `conv_up`.
         precise: Whether the output of the second layer is in float32.
     """
-    g, after = Geometry(*geometry), Geometry(*last)
+    g, after, behind = Geometry(*geometry), Geometry(*last), Behind(bias, relu, mask, difference, keep=keep)
     with torch.cuda.device_of(small):
         if has_cuda_fold(small, g, after):
-            out, bits, folded = _cuda().conv_up(small, weight, bias, mask, g, relu, False, head, head_bias, precise)
+            out, bits, extra, folded = _cuda().conv_up(small, weight, behind, g, head, head_bias, precise)
             assert folded is not None
-            return out, bits, folded
+            return out, bits, extra, folded
         kernels = _triton_or_torch(small)
-        out, taps = kernels.conv_up(small, weight, bias, mask, head, g, relu)
-        return out, _empty_bits(out, False), kernels.fold(taps, head_bias, after, precise)
+        out, extra, taps = kernels.conv_up(small, weight, behind, g, head)
+        return out, empty_bits(out, False), extra, kernels.fold(taps, head_bias, after, precise)
 
 
 @conv_up_fold.register_fake
-def _(small, weight, bias, mask, head, head_bias, geometry, last, relu, precise):
-    g, after = Geometry(*geometry), Geometry(*last)
+def _(small, weight, bias, mask, head, head_bias, geometry, last, relu, difference, keep, precise):
+    g, after, behind = Geometry(*geometry), Geometry(*last), Behind(bias, relu, mask, difference, keep=keep)
     out = small.new_empty(*small.shape[:2], g.hb, g.wb, g.cb)
     dtype = _sum_dtype(small) if precise else small.dtype
     folded = small.new_empty(*small.shape[:2], after.hb, after.wb, after.cb, dtype=dtype)
-    return out, _empty_bits(out, relu and has_cuda_fold(small, g, after)), folded
+    return *_fake_outputs(out, behind, has_cuda_fold(small, g, after)), folded
 
 
 def _empty_weights(members: int, x: Tensor, g: Geometry) -> Tensor:
@@ -284,4 +310,57 @@ def _(small, weight, head, mask, before, u, geometry, last, p):
     )
 
 
-OPERATORS = (conv_down, conv_up, conv_up_fold, weight_gradient, tangent_norm)
+@torch.library.custom_op("untwine::difference_norm", mutates_args=())
+def difference_norm(
+    small: Tensor,
+    weight: Tensor,
+    head: Tensor,
+    inputs: Tensor,
+    before: Tensor,
+    other: Tensor,
+    logits: Tensor,
+    geometry: list[int],
+    last: list[int],
+    p: int,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """The difference d behind two layers, and gradients of the sum of |sigmoid(logits + d) - sigmoid(logits)|^p.
+
+    They are those of the input, of both weights, and of the inputs of the ReLUs behind and before the first layer (for
+    each column).
+
+    Args:
+        small: Differences `[members, images, height, width, channels]`.
+        weight, head: Weights of both layers, as for `tangent_norm`.
+        inputs: The inputs of the ReLU between the two layers, without the step; for the images in turn.
+        before: The mask of the ReLU before them with the step, for each image.
+        other: The same without the step, for the images in turn.
+        logits: The output of the layers without the step, `[members, images, height, width]`; for the images in turn.
+        geometry, last: The sizes of both layers.
+        p: 1 or 2.
+    """
+    g, after = Geometry(*geometry), Geometry(*last)
+    with torch.cuda.device_of(small):
+        given = (small, weight, head, inputs, before, other, logits, g)
+        if small.is_cuda:
+            d, slope, parts, head_parts, *crossed = _cuda().difference_norm(*given, p)
+        else:
+            d, slope, parts, head_parts, *crossed = torch_reference.difference_norm(*given, after, p)
+        kernels = _triton_or_torch(small)
+        return d, slope, kernels.sum_parts(parts, g), kernels.sum_parts(head_parts, after), crossed[0], crossed[1]
+
+
+@difference_norm.register_fake
+def _(small, weight, head, inputs, before, other, logits, geometry, last, p):
+    g, after = Geometry(*geometry), Geometry(*last)
+    members, images = small.shape[:2]
+    return (
+        small.new_empty(members, images, after.hb, after.wb, after.cb),
+        small.new_empty(small.shape),
+        _empty_weights(members, small, g),
+        _empty_weights(members, small, after),
+        small.new_empty(members, images, g.hb, g.wb, g.cb),
+        small.new_empty(small.shape),
+    )
+
+
+OPERATORS = (conv_down, conv_up, conv_up_fold, weight_gradient, tangent_norm, difference_norm)

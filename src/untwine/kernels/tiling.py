@@ -67,7 +67,7 @@ def tiling_for(g: Geometry, operation: str, max_shared: int = MAX_SHARED) -> Til
         max_shared: Bytes of shared memory that a block can have.
     """
     if operation == "tangent_norm":
-        size = 2 * _small_bytes(g, 1, 16) + 32_768 + 1024 * (64 + 4 * TAP_WORDS) + 9088 + 2 * (16_384 + 4096 + 1024)
+        size = 2 * _small_bytes(g, 1, 16) + 32_768 + 1024 * (64 + 4 * TAP_WORDS) + 9088 + 2 * (16_384 + 2048) + 8192
         return Tiling("tangent_norm", 1, 16, 1, 256, size, 2, 1) if g == BEFORE_LAST and size <= max_shared else None
     if g.kernel != 4 or g.stride != 2 or g.padding not in (0, 1) or g.cs not in (32, 64):
         return None

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from untwine.kernels.epilogue import Behind
 from untwine.kernels.geometry import Geometry
 
 
@@ -18,28 +19,45 @@ def _patches(big: Tensor, g: Geometry) -> Tensor:
     return windows.permute(0, 1, 2, 3, 5, 6, 4).flatten(4)
 
 
-def _finish(out: Tensor, bias: Tensor | None, mask: Tensor | None, relu: bool) -> Tensor:
-    """An output after bias, ReLU and the mask of another ReLU."""
-    if bias is not None:
-        out = out + bias[:, None, None, None]
-    if relu:
+def _in_turn(mask: Tensor, images: int) -> Tensor:
+    """A mask for each image, from masks for some of them in turn."""
+    return mask.repeat(1, images // mask.shape[1], 1, 1, 1)
+
+
+def _finish(out: Tensor, behind: Behind) -> tuple[Tensor, Tensor]:
+    """An output after all that follows the product, and the second result (`Behind.has_extra`, else empty)."""
+    if behind.bias is not None:
+        out = out + behind.bias[:, None, None, None]
+    extra, count = out, out.shape[1]
+    if behind.relu:
         out = out.relu()
-    if mask is not None:
-        out = out * (mask > 0).repeat(1, out.shape[1] // mask.shape[1], 1, 1, 1)
-    return out
+    if behind.mask is not None:
+        mask = _in_turn(behind.mask, count)
+        if behind.difference:
+            extra = (out > -mask).to(out.dtype)
+            out = torch.maximum(out, -mask) + mask.clamp(max=0)
+        else:
+            out = out * (mask > 0)
+    if behind.other is not None:
+        extra = out - extra * (_in_turn(behind.other, count) > 0)
+    if behind.added is not None:
+        out = out + behind.added
+    return out, extra if behind.has_extra else out.new_empty(len(out), 0)
 
 
-def conv_down(big: Tensor, weight: Tensor, bias: Tensor | None, mask: Tensor | None, g: Geometry, relu: bool) -> Tensor:
-    """The small image from the big one; arguments as for `operators.conv_down`."""
-    out = torch.einsum("snijk,skc->snijc", _patches(big, g), weight)
-    return _finish(out, bias, mask, relu).to(big.dtype).contiguous()
+def conv_down(big: Tensor, weight: Tensor, behind: Behind, g: Geometry) -> tuple[Tensor, Tensor]:
+    """The small image from the big one, and what else was asked for; arguments as for `operators.conv_down`."""
+    out, extra = _finish(torch.einsum("snijk,skc->snijc", _patches(big, g), weight), behind)
+    return out.to(big.dtype).contiguous(), extra.to(big.dtype).contiguous()
 
 
 def conv_up(
-    small: Tensor, weight: Tensor, bias: Tensor | None, mask: Tensor | None, head: Tensor | None,
-    g: Geometry, relu: bool,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The big image from the small one, and with a `head` its products with the next layer's weights, for `fold`."""
+    small: Tensor, weight: Tensor, behind: Behind, g: Geometry, head: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The big image from the small one, what else was asked for, and products for `fold`.
+
+    These are the products of the big image with the next layer's weights, the `head`; nothing without one.
+    """
     height, width = -(-g.hb // g.stride), -(-g.wb // g.stride)
     out = small.new_zeros(*small.shape[:2], height, g.stride, width, g.stride, g.cb)
     edge = g.taps + g.kernel  # enough zeros for every shift
@@ -53,10 +71,9 @@ def conv_up(
                 shifted = padded[:, :, i : i + height, j : j + width]
                 out[:, :, :, py, :, px] += torch.einsum("snijc,scd->snijd", shifted, part)
     big = out.flatten(4, 5).flatten(2, 3)[:, :, : g.hb, : g.wb]
-    big = _finish(big, bias, mask, relu).to(small.dtype).contiguous()
-    if head is None:
-        return big, small.new_empty(0)
-    return big, torch.einsum("snijc,sct->snijt", big, head).contiguous()
+    big, extra = (one.to(small.dtype).contiguous() for one in _finish(big, behind))
+    taps = small.new_empty(0) if head is None else torch.einsum("snijc,sct->snijt", big, head).contiguous()
+    return big, extra, taps
 
 
 def weight_gradient(small: Tensor, big: Tensor, g: Geometry) -> Tensor:
@@ -92,7 +109,7 @@ def fold(taps: Tensor, bias: Tensor | None, g: Geometry, precise: bool) -> Tenso
             columns = slice(kx, kx + g.stride * g.ws, g.stride)
             out[:, :, rows, columns] += products[..., ky, kx, :]
     cropped = out[:, :, g.padding : g.padding + g.hb, g.padding : g.padding + g.wb]
-    return _finish(cropped, bias, None, False).to(dtype if precise else taps.dtype).contiguous()
+    return _finish(cropped, Behind(bias))[0].to(dtype if precise else taps.dtype).contiguous()
 
 
 def tangent_norm(
@@ -104,9 +121,32 @@ def tangent_norm(
     Arguments as for `operators.tangent_norm`.
     """
     dtype = small.dtype
-    middle, taps = conv_up(small, g.up_weight(w, dtype), None, mask, last.head_weight(last_w, dtype), g, False)
+    middle, _, taps = conv_up(small, g.up_weight(w, dtype), Behind(mask=mask), g, last.head_weight(last_w, dtype))
     t = fold(taps, None, last, False)
-    slopes = (t.sign() if p == 1 else 2 * t) * u[..., None].repeat(1, t.shape[1] // u.shape[1], 1, 1, 1).to(dtype)
-    inner = conv_down(slopes, last.down_weight(last_w, dtype), None, mask, last, False)
-    slope = conv_down(inner, g.down_weight(w, dtype), None, before, g, False)
+    slopes = (t.sign() if p == 1 else 2 * t) * _in_turn(u[..., None], t.shape[1]).to(dtype)
+    inner = conv_down(slopes, last.down_weight(last_w, dtype), Behind(mask=mask), last)[0]
+    slope = conv_down(inner, g.down_weight(w, dtype), Behind(mask=before), g)[0]
     return t, slope, weight_gradient(small, inner, g), weight_gradient(middle, slopes, last)
+
+
+def difference_norm(
+    small: Tensor, w: Tensor, last_w: Tensor, inputs: Tensor, before: Tensor, other: Tensor, logits: Tensor,
+    g: Geometry, last: Geometry, p: int,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """The difference d behind two layers, and gradients of the sum of |sigmoid(logits + d) - sigmoid(logits)|^p.
+
+    They are those of the input, of both weights, and of the inputs of the ReLUs behind and before the first layer.
+    Arguments as for `operators.difference_norm`.
+    """
+    dtype = small.dtype
+    behind, head = Behind(mask=inputs, difference=True), last.head_weight(last_w, dtype)
+    middle, moved, taps = conv_up(small, g.up_weight(w, dtype), behind, g, head)
+    d = fold(taps, None, last, False)
+    start = _in_turn(logits[..., None], d.shape[1]).to(dtype)
+    end = (start + d).sigmoid()
+    slopes = (d.sign() if p == 1 else 2 * (end - start.sigmoid())) * end * (1 - end)
+    behind = Behind(mask=moved, other=inputs)
+    inner, middle_crossed = conv_down(slopes, last.down_weight(last_w, dtype), behind, last)
+    slope, crossed = conv_down(inner, g.down_weight(w, dtype), Behind(mask=before, other=other), g)
+    gradients = weight_gradient(small, inner, g), weight_gradient(middle, slopes, last)
+    return d, slope, *gradients, middle_crossed, crossed

@@ -10,7 +10,7 @@ with a small one, `big[y, x] ~ small[i, j]` with `y = stride i + ky - padding`, 
 The pixels of a row that one output needs are neighbours in memory, with their channels: runs of
 `kernel * channels` numbers, so that matrix products are fed by long reads. The output of `conv_up` falls into
 stride^2 phases, each of which is a small dense convolution (of kernel / stride taps a side).
-Bias, ReLU and the mask of a ReLU follow a product before its result is written.
+What follows a product (bias, ReLU, masks: `epilogue.Behind`) is done before its result is written.
 """
 
 from __future__ import annotations
@@ -23,16 +23,35 @@ import triton.language as tl  # type: ignore[import-not-found]
 
 @no_type_check
 @triton.jit
-def _finish(acc, columns, bias, mask, places, valid, RELU: tl.constexpr, BIAS: tl.constexpr, MASK: tl.constexpr):
-    """An output after bias, ReLU and the mask of another ReLU."""
+def _finish(
+    acc, columns, bias, mask, mask_at, other, other_at, added, at, valid,
+    RELU: tl.constexpr, BIAS: tl.constexpr, MASK: tl.constexpr, OTHER: tl.constexpr, ADDED: tl.constexpr,
+    STEP: tl.constexpr,
+):  # fmt: skip
+    """An output after all that follows the product (`epilogue.Behind`), and the second result.
+
+    The second result is what only the first of two masks lets through, minus what only the second does; with STEP a
+    one where the input of the ReLU is positive after the step, else a zero; otherwise the input of the ReLU.
+    """
     if BIAS:
         acc += bias[None, :]
+    extra = acc
     if RELU:
         acc = tl.where(acc < 0.0, 0.0, acc)  # NaN stays NaN
     if MASK:
-        relu = tl.load(mask + places[:, None] + columns[None, :], mask=valid, other=0.0)
-        acc = tl.where(relu > 0, acc, 0.0)
-    return acc
+        relu = tl.load(mask + mask_at[:, None] + columns[None, :], mask=valid, other=0.0)
+        if STEP:
+            relu = relu.to(tl.float32)
+            extra = tl.where(acc > -relu, 1.0, 0.0)
+            acc = tl.where(acc < -relu, -relu, acc) + tl.where(relu < 0.0, relu, 0.0)
+        else:
+            acc = tl.where(relu > 0, acc, 0.0)
+    if OTHER:
+        second = tl.load(other + other_at[:, None] + columns[None, :], mask=valid, other=0.0)
+        extra = acc - tl.where(second > 0, extra, 0.0)
+    if ADDED:
+        acc += tl.load(added + at[:, None] + columns[None, :], mask=valid, other=0.0).to(tl.float32)
+    return acc, extra
 
 
 @no_type_check
@@ -51,10 +70,12 @@ def _patches(
 @no_type_check
 @triton.jit
 def conv_down(
-    big, weight, bias, mask, out, big_stride, images, masks, mask_member, mask_image,
+    big, weight, bias, mask, other, added, out, extra, big_stride, images,
+    masks, mask_member, mask_image, others, other_member, other_image,
     HB: tl.constexpr, WB: tl.constexpr, CB: tl.constexpr, HS: tl.constexpr, WS: tl.constexpr, CS: tl.constexpr,
     K: tl.constexpr, STRIDE: tl.constexpr, PAD: tl.constexpr,
-    RELU: tl.constexpr, BIAS: tl.constexpr, MASK: tl.constexpr, PRECISION: tl.constexpr,
+    RELU: tl.constexpr, BIAS: tl.constexpr, MASK: tl.constexpr, OTHER: tl.constexpr, ADDED: tl.constexpr,
+    STEP: tl.constexpr, EXTRA: tl.constexpr, PRECISION: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, KW: tl.constexpr,
 ):  # fmt: skip
     member = tl.program_id(1).to(tl.int64)
@@ -77,18 +98,25 @@ def conv_down(
     bias_values = tl.load(bias + member * CS + columns, mask=columns < CS, other=0.0) if BIAS else columns
     ok = valid[:, None] & (columns < CS)[None, :]
     mask_at = member * mask_member + image % masks * mask_image + place * CS
-    acc = _finish(acc, columns, bias_values, mask, mask_at, ok, RELU, BIAS, MASK)
-    places = (member * images * (HS * WS) + rows) * CS
-    tl.store(out + places[:, None] + columns[None, :], acc.to(out.dtype.element_ty), mask=ok)
+    other_at = member * other_member + image % others * other_image + place * CS
+    at = (member * images * (HS * WS) + rows) * CS
+    acc, second = _finish(
+        acc, columns, bias_values, mask, mask_at, other, other_at, added, at, ok, RELU, BIAS, MASK, OTHER, ADDED, STEP
+    )
+    tl.store(out + at[:, None] + columns[None, :], acc.to(out.dtype.element_ty), mask=ok)
+    if EXTRA:
+        tl.store(extra + at[:, None] + columns[None, :], second.to(out.dtype.element_ty), mask=ok)
 
 
 @no_type_check
 @triton.jit
 def conv_up(
-    small, weight, bias, mask, head, out, taps, small_stride, images, masks, mask_member, mask_image,
+    small, weight, bias, mask, other, added, head, out, extra, taps, small_stride, images,
+    masks, mask_member, mask_image, others, other_member, other_image,
     HB: tl.constexpr, WB: tl.constexpr, CB: tl.constexpr, HS: tl.constexpr, WS: tl.constexpr, CS: tl.constexpr,
     T: tl.constexpr, STRIDE: tl.constexpr, PAD: tl.constexpr,
-    RELU: tl.constexpr, BIAS: tl.constexpr, MASK: tl.constexpr, HEAD: tl.constexpr,
+    RELU: tl.constexpr, BIAS: tl.constexpr, MASK: tl.constexpr, OTHER: tl.constexpr, ADDED: tl.constexpr,
+    STEP: tl.constexpr, EXTRA: tl.constexpr, HEAD: tl.constexpr,
     PRECISION: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, KW: tl.constexpr, PHASES: tl.constexpr,
 ):  # fmt: skip
     H: tl.constexpr = (HB + STRIDE - 1) // STRIDE
@@ -124,10 +152,17 @@ def conv_up(
         ok = fits[:, None] & (columns < CB)[None, :]
         pixel = oy * WB + ox
         mask_at = member * mask_member + image % masks * mask_image + pixel * CB
-        acc = _finish(acc, columns, bias_values, mask, mask_at, ok, RELU, BIAS, MASK)
+        other_at = member * other_member + image % others * other_image + pixel * CB
         pixels = (member * images + image) * (HB * WB) + pixel
+        at = pixels * CB
+        acc, second = _finish(
+            acc, columns, bias_values, mask, mask_at, other, other_at, added, at, ok,
+            RELU, BIAS, MASK, OTHER, ADDED, STEP,
+        )  # fmt: skip
         value = acc.to(small.dtype.element_ty)
-        tl.store(out + (pixels * CB)[:, None] + columns[None, :], value, mask=ok)
+        tl.store(out + at[:, None] + columns[None, :], value, mask=ok)
+        if EXTRA:
+            tl.store(extra + at[:, None] + columns[None, :], second.to(small.dtype.element_ty), mask=ok)
         if HEAD > 0:  # products with the next layer's weights, which `fold` sums
             t = tl.arange(0, HEAD)
             w = tl.load(

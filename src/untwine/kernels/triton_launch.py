@@ -9,6 +9,7 @@ import triton  # type: ignore[import-not-found]
 from torch import Tensor
 
 from untwine.kernels import triton_kernels
+from untwine.kernels.epilogue import Behind
 from untwine.kernels.geometry import Geometry, contiguous_members, mask_strides, tile_width
 
 # By bytes of a number, measured on an H200: rows of a tile, warps, stages, columns of a tile (and phases of a program).
@@ -29,32 +30,52 @@ def _contiguous_images(mask: Tensor | None) -> Tensor | None:
     return mask if mask is None or mask[0, 0].is_contiguous() else mask.contiguous()
 
 
-def conv_down(big: Tensor, weight: Tensor, bias: Tensor | None, mask: Tensor | None, g: Geometry, relu: bool) -> Tensor:
-    """The small image from the big one; arguments as for `operators.conv_down`."""
-    big, mask = contiguous_members(big), _contiguous_images(mask)
+def _pointers(behind: Behind, x: Tensor) -> tuple[Tensor, ...]:
+    """What follows a product as a kernel takes it: bias, masks and what is added, or any tensor in their place."""
+    given = (behind.bias, _contiguous_images(behind.mask), _contiguous_images(behind.other), behind.added)
+    return tuple(x if tensor is None else tensor for tensor in given)
+
+
+def _flags(behind: Behind) -> tuple[bool, ...]:
+    """What follows a product, as a kernel is compiled for it."""
+    there = (tensor is not None for tensor in (behind.bias, behind.mask, behind.other, behind.added))
+    return behind.relu, *there, behind.difference, behind.has_extra
+
+
+def _empty_extra(out: Tensor, behind: Behind) -> Tensor:
+    return torch.empty_like(out) if behind.has_extra else out.new_empty(len(out), 0)
+
+
+def conv_down(big: Tensor, weight: Tensor, behind: Behind, g: Geometry) -> tuple[Tensor, Tensor]:
+    """The small image from the big one, and what else was asked for; arguments as for `operators.conv_down`."""
+    big = contiguous_members(big)
     members, images = big.shape[:2]
     out = big.new_empty(members, images, g.hs, g.ws, g.cs)
+    extra, pointers = _empty_extra(out, behind), _pointers(behind, big)
     rows, warps, stages, columns = DOWN[big.element_size()]
     grid = (triton.cdiv(images * g.hs * g.ws, rows), members)
     triton_kernels.conv_down[grid](  # type: ignore[index]
-        big, weight, weight if bias is None else bias, big if mask is None else mask, out,
-        big.stride(0), images, *mask_strides(mask),
-        g.hb, g.wb, g.cb, g.hs, g.ws, g.cs, g.kernel, g.stride, g.padding,
-        relu, bias is not None, mask is not None, PRECISION,
+        big, weight, *pointers, out, extra, big.stride(0), images,
+        *mask_strides(None if behind.mask is None else pointers[1]),
+        *mask_strides(None if behind.other is None else pointers[2]),
+        g.hb, g.wb, g.cb, g.hs, g.ws, g.cs, g.kernel, g.stride, g.padding, *_flags(behind), PRECISION,
         rows, tile_width(g.cs), min(columns, tile_width(g.kernel**2 * g.cb)),
         num_warps=warps, num_stages=_stages(stages, big),
     )  # fmt: skip
-    return out
+    return out, extra
 
 
 def conv_up(
-    small: Tensor, weight: Tensor, bias: Tensor | None, mask: Tensor | None, head: Tensor | None,
-    g: Geometry, relu: bool,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The big image from the small one, and with a `head` its products with the next layer's weights, for `fold`."""
-    small, mask = contiguous_members(small), _contiguous_images(mask)
+    small: Tensor, weight: Tensor, behind: Behind, g: Geometry, head: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The big image from the small one, what else was asked for, and products for `fold`.
+
+    These are the products of the big image with the next layer's weights, the `head`; nothing without one.
+    """
+    small = contiguous_members(small)
     members, images = small.shape[:2]
     out = small.new_empty(members, images, g.hb, g.wb, g.cb)
+    extra, pointers = _empty_extra(out, behind), _pointers(behind, small)
     # With more channels Triton 3.6 gets the second product of a program wrong in bfloat16.
     fused_head = head if head is not None and (g.cb <= 32 or small.element_size() == 4) else None
     taps = small.new_empty((0,) if fused_head is None else (members, images, g.hb, g.wb, fused_head.shape[-1]))
@@ -63,17 +84,18 @@ def conv_up(
     phases = math.gcd(phases if tiles * members >= PROGRAMS else 1, g.stride**2)  # so that all programs have as many
     grid = (tiles * (g.stride**2 // phases), members)
     triton_kernels.conv_up[grid](  # type: ignore[index]
-        small, weight, weight if bias is None else bias, small if mask is None else mask,
-        small if fused_head is None else fused_head, out, taps,
-        small.stride(0), images, *mask_strides(mask),
-        g.hb, g.wb, g.cb, g.hs, g.ws, g.cs, g.taps, g.stride, g.padding,
-        relu, bias is not None, mask is not None, 0 if fused_head is None else fused_head.shape[-1], PRECISION,
+        small, weight, *pointers, small if fused_head is None else fused_head, out, extra, taps,
+        small.stride(0), images,
+        *mask_strides(None if behind.mask is None else pointers[1]),
+        *mask_strides(None if behind.other is None else pointers[2]),
+        g.hb, g.wb, g.cb, g.hs, g.ws, g.cs, g.taps, g.stride, g.padding, *_flags(behind),
+        0 if fused_head is None else fused_head.shape[-1], PRECISION,
         rows, tile_width(g.cb), min(columns, tile_width(g.taps**2 * g.cs)), phases,
         num_warps=warps, num_stages=stages,
     )  # fmt: skip
     if head is not None and fused_head is None:
         taps = (out.flatten(1, 3) @ head).unflatten(1, out.shape[1:4])
-    return out, taps
+    return out, extra, taps
 
 
 def _tile_rows(g: Geometry, tile_numbers: int) -> int:

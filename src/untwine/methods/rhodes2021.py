@@ -24,7 +24,7 @@ def jl1_vae(
     gamma: Number = 0.1,
     anneal: Whole = 100_000,
     columns: Count | None = None,
-    estimator: Literal["exact", "finite"] = "exact",
+    estimator: Literal["exact", "finite", "central"] = "exact",
     through: Literal["decoder", "both"] = "decoder",
     images: float | None = None,
     eps: Number = 1e-3,
@@ -36,7 +36,7 @@ def jl1_vae(
         gamma: Weight of the Jacobian's L1 norm.
         anneal: Steps over which beta and gamma rise linearly from 0.
         columns: How many of the Jacobian's columns to sample for each image, unbiasedly; None takes every column.
-        estimator: exact, or finite: one-sided differences as in the paper.
+        estimator: exact, finite (one-sided differences as in the paper) or central (around z).
         through: decoder: the gradient reaches the decoder alone, as in the authors' code; both: as Eq. 3 has it.
         images: The share of a batch's images whose columns are taken, such as 0.25, unbiasedly; None takes every image.
         eps: The step of finite differences; a schedule must stay positive.
@@ -58,7 +58,7 @@ def jl2_vae(
     gamma: Number = 0.1,
     anneal: Whole = 100_000,
     columns: Count | None = None,
-    estimator: Literal["exact", "finite"] = "exact",
+    estimator: Literal["exact", "finite", "central"] = "exact",
     through: Literal["decoder", "both"] = "decoder",
     images: float | None = None,
     eps: Number = 1e-3,
@@ -70,7 +70,7 @@ def jl2_vae(
         gamma: Weight of the Jacobian's squared L2 norm.
         anneal: Steps over which beta and gamma rise linearly from 0.
         columns: How many of the Jacobian's columns to sample for each image, unbiasedly; None takes every column.
-        estimator: exact, or finite: one-sided differences.
+        estimator: exact, finite (one-sided differences) or central (around z).
         through: decoder: the gradient reaches the decoder alone, as in the authors' code; both: the encoder too.
         images: The share of a batch's images whose columns are taken, such as 0.25, unbiasedly; None takes every image.
         eps: The step of finite differences; a schedule must stay positive.

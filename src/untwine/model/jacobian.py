@@ -92,7 +92,7 @@ def power_sum(
     """
     power = torch.abs if p == 1 else torch.square
     if eps is not None:
-        return column_sum(passed, eps * tangents, power, finite=True).sum() / eps**p
+        return _difference_sum(passed, eps * tangents, p) / eps**p
     if type(passed.layers[-1]) is nn.Identity:  # a mean that is the output itself
         passed = passed.shorter()
     slopes = slope(passed.layers[-1], passed.output)
@@ -104,6 +104,17 @@ def power_sum(
         if norm is not None:
             return norm
     return (column_sum(before, tangents, power) * weights).sum()
+
+
+def _difference_sum(passed: Trace, steps: Float[Tensor, "columns batch latent"], p: int) -> Float[Tensor, ""]:
+    """The sum of |difference|^p over columns, images and pixels, of the differences that steps make."""
+    before = passed.shorter()
+    if type(passed.layers[-1]) is nn.Sigmoid and before.layers and isinstance(last := before.layers[-1], Stage):
+        pushed = push(before.shorter(), steps, finite=True)
+        norm = last.sigmoid_difference_norm(before.kept[-1], pushed, before.output, p)
+        if norm is not None:
+            return norm
+    return column_sum(passed, steps, torch.abs if p == 1 else torch.square, finite=True).sum()
 
 
 def _preferred(tangents: Tensor) -> int:
@@ -126,6 +137,26 @@ def chosen_tangents(
 
 def _tangent_dtype(z: Tensor) -> torch.dtype:
     return torch.float64 if z.dtype == torch.float64 else torch.float32
+
+
+def centred(
+    z: Float[Tensor, "batch latent"], tangents: Float[Tensor, "columns batch latent"], eps: float | Tensor
+) -> tuple[Float[Tensor, "examples latent"], Float[Tensor, "1 examples latent"]]:
+    """Where central differences begin, columns and points as one batch, and their directions.
+
+    A step `eps` from there has z halfway: a pass at these points gives central differences as any other pass gives
+    one-sided ones.
+
+    Args:
+        z: The points.
+        tangents: The directions of the columns.
+        eps: The length of the steps.
+
+    >>> centred(torch.zeros(1, 2), torch.eye(2)[:, None], 0.2)[0]
+    tensor([[-0.1000,  0.0000],
+            [ 0.0000, -0.1000]])
+    """
+    return (z - eps / 2 * tangents).flatten(0, 1), tangents.flatten(0, 1)[None]
 
 
 def choose(uniforms: Float[Tensor, "batch latent"], k: int) -> Int[Tensor, "batch {k}"]:
@@ -152,8 +183,9 @@ def jacobian(
     Args:
         decode: The network.
         z: Where to take it.
-        estimator: "exact" pushes tangents forward, "finite" one-sided differences, "sampled" takes some of the
-            d columns of each point, times d / columns, and leaves the others zero: its expectation is the Jacobian.
+        estimator: "exact" pushes tangents forward, "finite" one-sided differences, "central" those from z - eps/2 to
+            z + eps/2; "sampled" takes some of the d columns of each point, times d / columns, and leaves the others
+            zero: its expectation is the Jacobian.
         eps: The step of finite differences.
         chunk: How many exact columns are pushed at once; None pushes all.
         columns: How many columns are sampled.
@@ -167,10 +199,14 @@ def jacobian(
         return torch.cat([push(passed, part) for part in tangents.split(chunk or len(tangents))]).transpose(0, 1)
     if estimator == "finite":
         return (push(trace(decode, z, finite=True), eps * unit_tangents(z), finite=True) / eps).transpose(0, 1)
+    if estimator == "central":
+        points, directions = centred(z, unit_tangents(z), eps)
+        [differences] = push(trace(decode, points, finite=True), eps * directions, finite=True)
+        return (differences / eps).unflatten(0, (-1, len(z))).transpose(0, 1)
     if estimator == "sampled":
         if uniforms is None or not 1 <= columns <= z.shape[-1]:
             raise UntwineError("a sampled Jacobian needs uniforms [batch, latent] and 1 to d columns")
         tangents = chosen_tangents(z, choose(uniforms, columns))
         scaled = push(trace(decode, z), tangents) * (z.shape[-1] / columns)
         return torch.einsum("cbd,cb...->bd...", tangents, scaled)
-    raise UntwineError(f"unknown estimator {estimator!r}; it is 'exact', 'finite' or 'sampled'")
+    raise UntwineError(f"unknown estimator {estimator!r}; it is 'exact', 'finite', 'central' or 'sampled'")

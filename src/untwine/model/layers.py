@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from untwine.kernels.differences import activation_difference, is_supported
+from untwine.kernels.differences import activation_difference, activation_slope, is_smooth, is_supported
 from untwine.kernels.layers import torch_type
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {
@@ -66,6 +66,10 @@ def _shape(layer: nn.Module, x: Tensor, y: Tensor, t: Tensor) -> Tensor:
     return t.reshape(*t.shape[:2], *y.shape[1:])
 
 
+def _smooth(layer: nn.Module, x: Tensor, y: Tensor, t: Tensor) -> Tensor:
+    return t * activation_slope(layer, x)
+
+
 _RULES: dict[type[nn.Module], Rule] = {
     nn.Identity: lambda layer, x, y, t: t,
     nn.Linear: lambda layer, x, y, t: F.linear(t, layer.weight),
@@ -101,6 +105,8 @@ def slope(layer: nn.Module, y: Tensor) -> Tensor | None:
 def rule(layer: nn.Module) -> Rule | None:
     """The tangent rule of a layer, or None; exact types only, since a subclass may do something else."""
     kind = torch_type(layer)
+    if is_smooth(layer):
+        return _smooth
     if isinstance(layer, nn.Conv2d | nn.ConvTranspose2d) and layer.padding_mode != "zeros":
         return None
     if kind is nn.Flatten and layer.start_dim != 1:

@@ -53,7 +53,7 @@ class VAE(nn.Module):
 
         Args:
             z: Where to take it.
-            estimator: "exact", or "finite" for one-sided differences.
+            estimator: "exact", "finite" for one-sided differences, or "central" for central ones.
         """
         return jacobian(nn.Sequential(self.decoder, self.likelihood.mean), z, estimator)
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from untwine.arguments import Count, PerMember, Positive, PositiveNumber
 from untwine.errors import UntwineError
 from untwine.model.info import Info
-from untwine.model.jacobian import choose, chosen_tangents, power_sum, unit_tangents
+from untwine.model.jacobian import centred, choose, chosen_tangents, power_sum, unit_tangents
 from untwine.model.passes import push
 from untwine.objective.core import Penalty, penalty
 from untwine.objective.schedules import ends
@@ -26,7 +26,7 @@ class Jacobian(Term):
     """Sum over latents and pixels of |dg/dz|^p at the sampled z, mean over the batch (rhodes2021, Eq. 3)."""
 
     p: Literal[1, 2] = 1
-    estimator: Literal["exact", "finite"] = "exact"
+    estimator: Literal["exact", "finite", "central"] = "exact"
     columns: Count | None = None
     through: Literal["decoder", "both"] = "decoder"
     eps: PositiveNumber = 1e-3
@@ -48,7 +48,8 @@ class Jacobian(Term):
         return Needs(
             noise={} if self.columns is None else {"columns": ("uniform", (info.latents,))},
             jacobian=True,
-            fixed=Fraction(*self.images) if self.through == "decoder" else False,
+            # Central differences have a pass of their own, around z.
+            fixed=Fraction(*self.images) if self.through == "decoder" and self.estimator != "central" else False,
             differences=self.estimator == "finite",
         )
 
@@ -64,11 +65,14 @@ class Jacobian(Term):
         else:
             tangents = chosen_tangents(z, choose(chosen(passed.noise["columns"]), self.columns))
             scale = scale * z.shape[-1] / self.columns
-        if self.through == "decoder":
+        eps: Any = None if self.estimator == "exact" else self.eps  # a number: the trainer evaluated the schedule
+        if self.estimator == "central":
+            points, tangents = centred(z, tangents, eps)
+            traced = passed.decode(points, finite=True)
+        elif self.through == "decoder":
             traced = passed.fixed_at(places)
         else:
             traced = passed.trace if places is None else passed.trace.at(places)
-        eps: Any = self.eps if self.estimator == "finite" else None  # a number: the trainer evaluated the schedule
         return scale * power_sum(traced, tangents, self.p, eps)
 
 
@@ -100,7 +104,7 @@ _SHARE = Bound("a share of the batch, more than 0 and at most 1", lambda share: 
 @Penalty.registry.bound
 def jacobian(
     p: Literal[1, 2] = 1,
-    estimator: Literal["exact", "finite"] = "exact",
+    estimator: Literal["exact", "finite", "central"] = "exact",
     columns: Count | None = None,
     through: Literal["decoder", "both"] = "decoder",
     eps: PositiveNumber = 1e-3,
@@ -113,7 +117,8 @@ def jacobian(
 
     Args:
         p: Which norm.
-        estimator: exact, or finite: the paper's one-sided differences.
+        estimator: exact, finite (the paper's one-sided differences) or central (differences from z - eps/2 to
+            z + eps/2, which take and keep a pass of the decoder for each column).
         columns: How many of the d columns of each image to sample, without replacement; the sum is multiplied by d
             over their number, so that it is unbiased, and much cheaper. None takes every column.
         through: decoder holds z fixed, as the authors' code does; both differentiates as Eq. 3 says.

@@ -91,9 +91,14 @@ class Pass:
         """The same pass with the noise and the adversaries of one penalty, by the names that it declared."""
         return replace(self, noise=_declared(self.noise, name), adversaries=_declared(self.adversaries, name))
 
-    def decode(self, z: Float[Tensor, "batch latent"]) -> Trace:
-        """Another pass of the decoder, up to the mean."""
-        return trace(self.vae.decoder, z, self.trace.finite).then(self.vae.likelihood.mean)
+    def decode(self, z: Float[Tensor, "examples latent"], finite: bool = False) -> Trace:
+        """Another pass of the decoder, up to the mean.
+
+        Args:
+            z: Its input.
+            finite: Whether finite differences are to be pushed through it; they can be, too, where `trace` is for them.
+        """
+        return trace(self.vae.decoder, z, finite or self.trace.finite).then(self.vae.likelihood.mean)
 
     def fixed_at(self, places: slice | None = None) -> Trace:
         """The decoder's pass with z held fixed, at some examples of the batch; None means all of them.

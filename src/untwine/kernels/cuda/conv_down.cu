@@ -6,8 +6,9 @@ static_assert(TILE + 16 * CB * CS * 2 <= SHARED);
 
 extern "C" __global__ void __launch_bounds__(THREADS) conv_down(
     const u16* __restrict__ big, const u16* __restrict__ weight, const float* __restrict__ bias,
-    const void* __restrict__ mask, u16* __restrict__ out, void* __restrict__ summary,
-    i64 big_stride, int images, int masks, i64 mask_member, i64 mask_image) {
+    const void* __restrict__ mask, const void* __restrict__ other, const u16* __restrict__ added,
+    u16* __restrict__ out, void* __restrict__ summary, u16* __restrict__ extra, i64 big_stride, int images,
+    int masks, i64 mask_member, i64 mask_image, int others, i64 other_member, i64 other_image) {
     int member = blockIdx.y, lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     u32 pixels = address(shared), weights = pixels + TILE;
     load_rows<WCH>(weights, weight + (i64)member * 16 * CB * CS, 16 * CB);
@@ -32,6 +33,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) conv_down(
         // The positions of a tile are contiguous in memory.
         int there = BANDS > 1 ? (HS - i0) * WS : (images - image) * (HS * WS);
         Mask kept[MT][2][NT / 4] = {};
+        u32 second[MT][2][NT / 4] = {};
 #if MASK
 #pragma unroll
         for (int m = 0; m < MT; m++)
@@ -41,6 +43,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) conv_down(
                 int number = IM > 1 ? image + p / (TI * WS) : image, place = IM > 1 ? p % (TI * WS) : i0 * WS + p;
                 i64 at = member * mask_member + (number % masks) * mask_image + (i64)place * CS + (lane & 3) * 8;
                 for (int n = 0; n < NT / 4; n++) kept[m][e][n] = load_mask(mask, at + n * 32);
+#if OTHER
+                i64 from = member * other_member + (number % others) * other_image + (i64)place * CS + (lane & 3) * 8;
+                for (int n = 0; n < NT / 4; n++) second[m][e][n] = load_other(other, from + n * 32);
+#endif
             }
 #endif
         commit_copies();
@@ -73,10 +79,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) conv_down(
         for (int m = 0; m < MT; m++)
             for (int e = 0; e < 2; e++) {
                 int p = (warp * MT + m) * 16 + (lane >> 2) + 8 * e;
-                for (int n = 0; n < NT / 4; n++) {
-                    uint4 v = finish(c[m] + n * 4, e, bias + n * 32, kept[m][e][n]);
-                    if (p < P && p < there) write_output(out, summary, first + p * CS + n * 32, v, total[n]);
-                }
+                for (int n = 0; n < NT / 4; n++)
+                    conclude(c[m] + n * 4, e, bias + n * 32, kept[m][e][n], second[m][e][n], added, out, summary, extra,
+                             first + p * CS + n * 32, p < P && p < there, total[n]);
             }
     }
     write_sums<NT / 4>(summary, total);

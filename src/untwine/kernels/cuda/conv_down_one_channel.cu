@@ -4,8 +4,9 @@ constexpr int WARPS = 4, P = TI * WS, TILES = (P + 15) / 16, NT = CS / 8, BANDS 
 
 extern "C" __global__ void __launch_bounds__(128) conv_down_one_channel(
     const u16* __restrict__ big, const u16* __restrict__ weight, const float* __restrict__ bias,
-    const void* __restrict__ mask, u16* __restrict__ out, void* __restrict__ summary,
-    i64 big_stride, int images, int masks, i64 mask_member, i64 mask_image) {
+    const void* __restrict__ mask, const void* __restrict__ other, const u16* __restrict__ added,
+    u16* __restrict__ out, void* __restrict__ summary, u16* __restrict__ extra, i64 big_stride, int images,
+    int masks, i64 mask_member, i64 mask_image, int others, i64 other_member, i64 other_image) {
     int member = blockIdx.y, lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     u16* lines = (u16*)shared;
     u32 b[NT][2];  // taps by channels
@@ -22,6 +23,7 @@ extern "C" __global__ void __launch_bounds__(128) conv_down_one_channel(
         int number = tile / BANDS, i0 = tile % BANDS * TI;
         int there = (HS - i0) * WS < P ? (HS - i0) * WS : P;
         i64 kept = member * mask_member + (number % masks) * mask_image + (i64)i0 * WS * CS + (lane & 3) * 8;
+        i64 second = member * other_member + (number % others) * other_image + (i64)i0 * WS * CS + (lane & 3) * 8;
         i64 first = (((i64)member * images + number) * (HS * WS) + i0 * WS) * CS + (lane & 3) * 8;
         __syncthreads();
         load_lines<128>(lines, big, number, i0);
@@ -30,6 +32,7 @@ extern "C" __global__ void __launch_bounds__(128) conv_down_one_channel(
         for (int m = warp; m < TILES; m += WARPS) {
             u32 a[4];
             Mask k[2][NT / 4] = {};
+            u32 o[2][NT / 4] = {};
             int place[2];
             for (int e = 0; e < 2; e++) {
                 int p = m * 16 + (lane >> 2) + 8 * e;
@@ -38,6 +41,9 @@ extern "C" __global__ void __launch_bounds__(128) conv_down_one_channel(
                 p = ok ? p : 0;
 #if MASK
                 for (int n = 0; n < NT / 4; n++) k[e][n] = load_mask(mask, kept + p * CS + n * 32);
+#endif
+#if OTHER
+                for (int n = 0; n < NT / 4; n++) o[e][n] = load_other(other, second + p * CS + n * 32);
 #endif
                 int i = p / WS, j = p % WS;
                 const u16* at = lines + (2 * i + ((lane & 3) >> 1)) * LC + 2 * j + 2 * (lane & 1);
@@ -48,10 +54,9 @@ extern "C" __global__ void __launch_bounds__(128) conv_down_one_channel(
 #pragma unroll
             for (int n = 0; n < NT; n++) multiply_add(c[n], a, b[n][0], b[n][1]);
             for (int e = 0; e < 2; e++)
-                for (int n = 0; n < NT / 4; n++) {
-                    uint4 v = finish(c + n * 4, e, bias + n * 32, k[e][n]);
-                    if (place[e] >= 0) write_output(out, summary, first + place[e] + n * 32, v, total[n]);
-                }
+                for (int n = 0; n < NT / 4; n++)
+                    conclude(c + n * 4, e, bias + n * 32, k[e][n], o[e][n], added, out, summary, extra,
+                             first + place[e] + n * 32, place[e] >= 0, total[n]);
         }
     }
     write_sums<NT / 4>(summary, total);

@@ -8,8 +8,10 @@ static_assert(STAGES * TILE + 16 * CS * CB * 2 + HEAD * HB * WB * WORDS * 4 <= S
 
 extern "C" __global__ void __launch_bounds__(THREADS) conv_up(
     const u16* __restrict__ small, const u16* __restrict__ weight, const float* __restrict__ bias,
-    const void* __restrict__ mask, const u16* __restrict__ head, const float* __restrict__ head_bias,
-    u16* __restrict__ out, void* __restrict__ summary, void* __restrict__ folded, i64 small_stride, int images, int masks, i64 mask_member, i64 mask_image) {
+    const void* __restrict__ mask, const void* __restrict__ other, const u16* __restrict__ added,
+    const u16* __restrict__ head, const float* __restrict__ head_bias, u16* __restrict__ out, void* __restrict__ summary,
+    u16* __restrict__ extra, void* __restrict__ folded, i64 small_stride, int images,
+    int masks, i64 mask_member, i64 mask_image, int others, i64 other_member, i64 other_image) {
     int member = blockIdx.y, lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     u32 pixels = address(shared), weights = pixels + STAGES * TILE;
     load_rows<WCH>(weights, weight + (i64)member * 16 * CS * CB, 16 * CS);
@@ -66,6 +68,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) conv_up(
             u32 rows = shift + ((py + PAD) / 2 + 1) * (SC * CS * 2), laid = py * (8 * CS * CB * 2);
             int pixel[MT][2];
             Mask kept[MT][2][NT / 4] = {};
+            u32 second[MT][2][NT / 4] = {};
 #pragma unroll
             for (int m = 0; m < MT; m++)
                 for (int e = 0; e < 2; e++) {
@@ -78,6 +81,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) conv_up(
                     int number = ok && IM > 1 ? at / (HB * WB) : 0, place = ok ? (IM > 1 ? at % (HB * WB) : at) : 0;
                     i64 from = member * mask_member + ((image + number) % masks) * mask_image + (i64)place * CB + (lane & 3) * 8;
                     for (int n = 0; n < NT / 4; n++) kept[m][e][n] = load_mask(mask, from + n * 32);
+#if OTHER
+                    i64 also = member * other_member + ((image + number) % others) * other_image + (i64)place * CB + (lane & 3) * 8;
+                    for (int n = 0; n < NT / 4; n++) second[m][e][n] = load_other(other, also + n * 32);
+#endif
 #endif
                 }
             float c[MT][NT][4] = {};
@@ -106,10 +113,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) conv_up(
             for (int m = 0; m < MT; m++) {
                 uint4 v[2][NT / 4];
                 for (int e = 0; e < 2; e++)
-                    for (int n = 0; n < NT / 4; n++) {
-                        v[e][n] = finish(c[m] + n * 4, e, bias + n * 32, kept[m][e][n]);
-                        if (pixel[m][e] >= 0) write_output(out, summary, first + pixel[m][e] * CB + n * 32, v[e][n], total[n]);
-                    }
+                    for (int n = 0; n < NT / 4; n++)
+                        v[e][n] = conclude(c[m] + n * 4, e, bias + n * 32, kept[m][e][n], second[m][e][n], added, out, summary,
+                                           extra, first + pixel[m][e] * CB + n * 32, pixel[m][e] >= 0, total[n]);
 #if HEAD
                 float t[2][4] = {};
                 u32 a[2][4] = {{v[0][0].x, v[1][0].x, v[0][0].y, v[1][0].y}, {v[0][0].z, v[1][0].z, v[0][0].w, v[1][0].w}};

@@ -2,13 +2,23 @@
 //
 // The norm is the sum of u |t|^P over the output t, with P of 1 or 2. Its gradient follows from t, so that the
 // image between the two layers never leaves the multiprocessor. The small image has 16 x 16 x 32 numbers.
+//
+// With MASK 3 finite differences take the place of tangents, and a sigmoid follows: u are its inputs, the norm is the
+// sum of |sigmoid(u + t) - sigmoid(u)|^P, `mask` are the inputs of the ReLU between the layers, and `other` is the mask
+// of the ReLU before them without the step. Then gradients are written that reach the inputs of both ReLUs.
 
 constexpr int WARPS = THREADS / 32, MT = 16 / WARPS, TW = 16 / WARPS;  // tiles of positions, and taps, of a warp
 constexpr int TILE = SMALL, MID = 1024 * 64, TAPS = 1024 * 36, BIG = BR * 2 * BC * 64;
 constexpr int WORDS = 9, LINE = 68, LINED = (66 * LINE * 2 + 127) / 128 * 128;
 constexpr int REGION = MID + TAPS > BIG ? MID + TAPS : BIG;
-constexpr int GIVEN = 16384 + 4096 + 1024;  // bytes of each image: u, and the masks of the middle and of the small image
-static_assert(2 * TILE + 32768 + REGION + LINED + 2 * GIVEN <= SHARED);
+#if MASK == 3
+constexpr int GIVEN = 16384 + 1024 + 1024, STEPPED = 8192;  // bytes of each image: u, and the masks of the small image
+#else
+constexpr int GIVEN = 16384 + 4096 + 1024, STEPPED = 0;  // u, and the masks of the middle and of the small image
+#endif
+static_assert(2 * TILE + 32768 + REGION + LINED + 2 * GIVEN + STEPPED <= SHARED);
+
+DEV float sigmoid(float x) { return 1.f / (1.f + expf(-x)); }
 
 DEV void load_bytes(u32 to, const void* from, int count) {
     for (int n = threadIdx.x * 16; n < count; n += THREADS * 16) copy16(to + n, (const char*)from + n, true);
@@ -18,22 +28,28 @@ DEV int channel_of_column(int column) { return 8 * ((column >> 1) & 3) + 2 * (co
 
 extern "C" __global__ void __launch_bounds__(THREADS) tangent_norm(
     const u16* __restrict__ small, const u16* __restrict__ weight, const u16* __restrict__ head,
-    const unsigned char* __restrict__ mask, const unsigned char* __restrict__ before, const float* __restrict__ u,
-    u16* __restrict__ t, u16* __restrict__ slope, float* __restrict__ parts, float* __restrict__ head_parts,
-    i64 small_stride, int images, int masks, i64 mask_member, i64 mask_image, i64 before_member, i64 before_image,
+    const void* __restrict__ mask, const unsigned char* __restrict__ before, const unsigned char* __restrict__ other,
+    const float* __restrict__ u, u16* __restrict__ t, u16* __restrict__ slope, u16* __restrict__ middle_crossed,
+    u16* __restrict__ small_crossed, float* __restrict__ parts, float* __restrict__ head_parts, i64 small_stride, int images,
+    int masks, i64 mask_member, i64 mask_image, int befores, i64 before_member, i64 before_image, i64 other_member, i64 other_image,
     i64 u_member, i64 u_image) {
     int member = blockIdx.y, lane = threadIdx.x & 31, warp = threadIdx.x >> 5, four = lane & 3, eight = lane >> 2;
     u32 pixels = address(shared), weights = pixels + 2 * TILE, region = weights + 32768, mid = region;
     u32* taps = (u32*)(shared + 2 * TILE + 32768 + MID);
     u16* lines = (u16*)(shared + 2 * TILE + 32768 + REGION);
     const unsigned char* given = shared + 2 * TILE + 32768 + REGION + LINED;
+    unsigned char* after = shared + 2 * TILE + 32768 + REGION + LINED + 2 * GIVEN + four;  // masks of the middle image: with the step, then without
     auto load = [&](int image, int turn) {
         int number = image % masks;
         u32 to = address(given) + turn * GIVEN;
         load_small<4, THREADS>(pixels + turn * TILE, small, image, images, 0);
         load_bytes(to, u + member * u_member + number * u_image, 16384);
-        load_bytes(to + 16384, mask + (member * mask_member + number * mask_image) / 8, 4096);
-        load_bytes(to + 20480, before + (member * before_member + number * before_image) / 8, 1024);
+        load_bytes(to + GIVEN - 1024, before + (member * before_member + image % befores * before_image) / 8, 1024);
+#if MASK == 3
+        load_bytes(to + 16384, other + (member * other_member + number * other_image) / 8, 1024);
+#else
+        load_bytes(to + 16384, (const unsigned char*)mask + (member * mask_member + number * mask_image) / 8, 4096);
+#endif
         commit_copies();
     };
     load_rows<4>(weights, weight + (i64)member * 16384, 512);
@@ -74,7 +90,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) tangent_norm(
         }
         u32 now = pixels + turn * TILE;
         const float* weighed = (const float*)(given + turn * GIVEN);
-        const unsigned char *bits = given + turn * GIVEN + 16384 + four, *was = bits + 4096;
+        const unsigned char *was = given + turn * GIVEN + GIVEN - 1024 + four;
+#if MASK == 3
+        const unsigned char *bits = after, *was_other = given + turn * GIVEN + 16384 + four;
+        i64 inputs = member * mask_member + (image % masks) * mask_image + four * 8;
+#else
+        const unsigned char* bits = given + turn * GIVEN + 16384 + four;
+#endif
 
         // The middle image, and its products with the last layer's weights.
 #pragma unroll 1
@@ -83,11 +105,17 @@ extern "C" __global__ void __launch_bounds__(THREADS) tangent_norm(
         for (int px = 0; px < 2; px++) {
             float c[MT][4][4] = {};
             u32 rows = now + (warp * MT + py + 1) * (SC * 64), laid = weights + py * 16384 + px * 8192;
-            u32 kept[MT][2];
+            Mask kept[MT][2];
 #pragma unroll
             for (int m = 0; m < MT; m++)
-                for (int e = 0; e < 2; e++)
-                    kept[m][e] = bits[((2 * (warp * MT + m) + py) * 32 + 2 * (eight + 8 * e) + px) * 4];
+                for (int e = 0; e < 2; e++) {
+                    int pixel = (2 * (warp * MT + m) + py) * 32 + 2 * (eight + 8 * e) + px;
+#if MASK == 3
+                    kept[m][e] = load_mask(mask, inputs + pixel * 32);
+#else
+                    kept[m][e] = bits[pixel * 4];
+#endif
+                }
 #pragma unroll
             for (int tap = 0; tap < 4; tap++) {
                 int dx = (px + 1) / 2 + (tap & 1);
@@ -114,6 +142,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) tangent_norm(
                 for (int e = 0; e < 2; e++) {
                     pixel[e] = (2 * (warp * MT + m) + py) * 32 + 2 * (eight + 8 * e) + px;
                     v[e] = finish(c[m], e, nullptr, kept[m][e]);
+#if MASK == 3
+                    after[pixel[e] * 4] = (unsigned char)moved_bits(c[m], e, kept[m][e]);
+                    after[4096 + pixel[e] * 4] = (unsigned char)positive_bits(kept[m][e]);
+#endif
                     u32 to = mid + pixel[e] * 64 + swizzle<4>(four, pixel[e]) * 16;
                     store(to, v[e]);
                 }
@@ -151,7 +183,17 @@ extern "C" __global__ void __launch_bounds__(THREADS) tangent_norm(
             *(u32*)(to + y * 64 + 2 * lane) = pair;
             float2 weigh = *(const float2*)(weighed + y * 64 + 2 * lane);
             float a = low(pair), b = high(pair);
+#if MASK == 3
+            float left_end = sigmoid(weigh.x + a), right_end = sigmoid(weigh.y + b);
+            float left_slope = left_end * (1.f - left_end), right_slope = right_end * (1.f - right_end);
 #if POWER == 1
+            a = a > 0.f ? left_slope : a < 0.f ? -left_slope : 0.f;
+            b = b > 0.f ? right_slope : b < 0.f ? -right_slope : 0.f;
+#else
+            a = 2.f * (left_end - sigmoid(weigh.x)) * left_slope;
+            b = 2.f * (right_end - sigmoid(weigh.y)) * right_slope;
+#endif
+#elif POWER == 1
             a = a > 0.f ? weigh.x : a < 0.f ? -weigh.x : 0.f;
             b = b > 0.f ? weigh.y : b < 0.f ? -weigh.y : 0.f;
 #else
@@ -208,7 +250,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) tangent_norm(
             for (int n = 0; n < 4; n++) multiply_add(c[n], a, b4[n][0], b4[n][1]);
             for (int e = 0; e < 2; e++) {
                 int x = (m & 1) * 16 + eight + 8 * e + 1;
-                uint4 v = finish(c, e, nullptr, kept[e]);
+                uint4 whole = packed(c, e, nullptr), v = only(whole, kept[e]);
+#if MASK == 3
+                int pixel = i * 32 + x - 1;
+                *(uint4*)(middle_crossed + (((i64)member * images + image) * 1024 + pixel) * 32 + four * 8) =
+                    crossed(whole, kept[e], after[4096 + pixel * 4]);
+#endif
                 u32 at = region + big_pixel(0, i + 1, x) * 64 + four * 4, w[4] = {v.x, v.y, v.z, v.w};
                 for (int q = 0; q < 4; q++) store(at + swizzle<4>(q, x >> 1) * 16, w[q]);
             }
@@ -249,8 +296,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) tangent_norm(
             u16* back = slope + ((i64)member * images + image) * 8192 + four * 8;
 #pragma unroll
             for (int m = 0; m < MT; m++)
-                for (int e = 0; e < 2; e++)
-                    *(uint4*)(back + ((warp * MT + m) * 16 + eight + 8 * e) * 32) = finish(c[m], e, nullptr, kept[m][e]);
+                for (int e = 0; e < 2; e++) {
+                    int pixel = (warp * MT + m) * 16 + eight + 8 * e;
+                    uint4 whole = packed(c[m], e, nullptr);
+                    *(uint4*)(back + pixel * 32) = only(whole, kept[m][e]);
+#if MASK == 3
+                    *(uint4*)(small_crossed + (((i64)member * images + image) * 256 + pixel) * 32 + four * 8) =
+                        crossed(whole, kept[m][e], was_other[pixel * 4]);
+#endif
+                }
         }
 
         // The gradient of the weights between them.

@@ -8,11 +8,12 @@ line can use it.
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, ParamSpec, TypeAlias
+from typing import Any, Literal, ParamSpec, TypeAlias, overload
 
 from torch import nn
 
@@ -47,16 +48,32 @@ class Network:
     scheme: str = "uniform"
 
 
-def network(function: Callable[P, Builder | Network]) -> Callable[P, Network]:
-    """Register a network. The function returns a builder, or a Network with further settings."""
+@overload
+def network(function: Callable[P, Builder | Network]) -> Callable[P, Network]: ...
+@overload
+def network(*, added: Sequence[str]) -> Callable[[Callable[P, Builder | Network]], Callable[P, Network]]: ...
+
+
+def network(function: Any = None, *, added: Sequence[str] = ()) -> Any:
+    """Register a network. The function returns a builder, or a Network with further settings.
+
+    Args:
+        function: The function; its name is the name of the network.
+        added: Settings that the network got after runs with it were stored. Its spec leaves them out at their
+            defaults, so that the ids of stored runs stay.
+    """
+    if function is None:
+        return functools.partial(network, added=added)
     name = function.__name__
+    defaults = {key: parameter.default for key, parameter in inspect.signature(function).parameters.items()}
 
     @functools.wraps(function)
-    def make(*args: P.args, **kwargs: P.kwargs) -> Network:
+    def make(*args: Any, **kwargs: Any) -> Network:
         settings = bind(f"network {name!r}", function, args, kwargs)
-        built = function(**settings)  # type: ignore[arg-type]
+        built = function(**settings)
         plain = {key: list(value) if isinstance(value, tuple) else value for key, value in settings.items()}
-        spec = {"name": name, **plain}
+        stored = {key: value for key, value in plain.items() if key not in added or value != defaults[key]}
+        spec = {"name": name, **stored}
         if isinstance(built, Network):
             return Network(spec, built.build, built.log_variance, built.scheme)
         return Network(spec, built)
@@ -105,6 +122,7 @@ def strided(
     activation: type[nn.Module] = nn.ReLU,
     padding: Padding = "same",
     kernels: tuple[int, ...] = (),
+    decoder_activation: type[nn.Module] | None = None,
 ) -> tuple[nn.Sequential, nn.Sequential]:
     """Convolutions of stride 2, dense layers, and the same back.
 
@@ -117,7 +135,9 @@ def strided(
         activation: The layer between the others.
         padding: The padding of the encoder's convolutions: same halves the image, valid is none.
         kernels: The sizes of the encoder's kernels, by default 4; the decoder's are 4.
+        decoder_activation: The layer between the decoder's others; None takes the encoder's.
     """
+    back_activation = decoder_activation or activation
     colours, size, _ = info.shape
     sizes = [size >> layer for layer in range(len(up) + 1)]
     side = size
@@ -130,10 +150,10 @@ def strided(
     encoder += [nn.Flatten(), *dense((down[-1] * side**2, *hidden, outputs), activation)]
     start = (up[0], sizes[-1], sizes[-1])
     back = (info.latents, *reversed(hidden), math.prod(start))
-    decoder = [*dense(back, activation), activation(), nn.Unflatten(1, start)]
+    decoder = [*dense(back, back_activation), back_activation(), nn.Unflatten(1, start)]
     for layer, (before, after) in enumerate(itertools.pairwise((*up, colours)), 1):
         odd = sizes[-layer - 1] - 2 * sizes[-layer]  # an odd size was rounded down on the way in
-        decoder += [ConvTranspose2d(before, after, 4, 2, 1, odd), activation()]
+        decoder += [ConvTranspose2d(before, after, 4, 2, 1, odd), back_activation()]
     return nn.Sequential(*encoder), nn.Sequential(*decoder[:-1])
 
 

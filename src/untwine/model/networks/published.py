@@ -10,28 +10,40 @@ from torch import nn
 from untwine.arguments import Count
 from untwine.kernels.layers import Conv2d, ConvTranspose2d, Linear
 from untwine.model.info import Info
-from untwine.model.networks.architecture import Builder, Network, Padding, image_size, network, strided
+from untwine.model.networks.architecture import (
+    Builder,
+    Network,
+    Padding,
+    activation_layer,
+    image_size,
+    network,
+    strided,
+)
 from untwine.model.networks.general import mlp
 
 
-@network
-def rhodes64(padding: Padding = "valid", log_variance: float = -3.0) -> Network:
+@network(added=["decoder_activation"])
+def rhodes64(padding: Padding = "valid", log_variance: float = -3.0, decoder_activation: str = "relu") -> Network:
     """rhodes2021, Table 1: 64x64 images, 4x4 kernels, stride 2, ReLU.
 
     Args:
         padding: The encoder's padding: valid (none), as in the authors' code, or same.
         log_variance: The initial bias of the posterior's log-variances.
+        decoder_activation: relu, as published, or another of the decoder: silu, softplus, gelu, tanh, leaky_relu,
+            sigmoid or elu.
     """
+    activation = activation_layer(decoder_activation)
 
     def make(info: Info, outputs: int) -> tuple[nn.Module, nn.Module]:
         image_size(info.shape, "rhodes64", "64x64 images", lambda n: n == 64)
-        return strided(info, outputs, (32, 32, 64, 64), (256,), (64, 64, 32, 32), padding=padding)
+        widths = (32, 32, 64, 64), (256,), (64, 64, 32, 32)
+        return strided(info, outputs, *widths, padding=padding, decoder_activation=activation)
 
     return Network({}, make, log_variance)
 
 
-@network
-def rhodes16(padding: Padding = "valid", log_variance: float = -3.0) -> Network:
+@network(added=["decoder_activation"])
+def rhodes16(padding: Padding = "valid", log_variance: float = -3.0, decoder_activation: str = "relu") -> Network:
     """rhodes2021, Table 2: 16x16 images, 3x3 kernels, stride 2 except in the decoder's last layer, ReLU.
 
     A transposed 3x3 kernel of stride 2 gives one row and one column too many. The decoder drops the first ones, that of
@@ -40,7 +52,10 @@ def rhodes16(padding: Padding = "valid", log_variance: float = -3.0) -> Network:
     Args:
         padding: The encoder's padding: valid (none), as in the authors' code, or same.
         log_variance: The initial bias of the posterior's log-variances.
+        decoder_activation: relu, as published, or another of the decoder: silu, softplus, gelu, tanh, leaky_relu,
+            sigmoid or elu.
     """
+    activation = activation_layer(decoder_activation)
 
     def make(info: Info, outputs: int) -> tuple[nn.Module, nn.Module]:
         channels, _ = image_size(info.shape, "rhodes16", "16x16 images", lambda n: n == 16)
@@ -52,10 +67,10 @@ def rhodes16(padding: Padding = "valid", log_variance: float = -3.0) -> Network:
             Linear(128, outputs),
         )
         decoder = nn.Sequential(
-            *(Linear(info.latents, 128), nn.ReLU()),
-            *(Linear(128, 64 * 4 * 4), nn.ReLU(), nn.Unflatten(1, (64, 4, 4))),
-            *(ConvTranspose2d(64, 64, 3, 2, 1, 1), nn.ReLU()),
-            *(ConvTranspose2d(64, 32, 3, 2, 1, 1), nn.ReLU()),
+            *(Linear(info.latents, 128), activation()),
+            *(Linear(128, 64 * 4 * 4), activation(), nn.Unflatten(1, (64, 4, 4))),
+            *(ConvTranspose2d(64, 64, 3, 2, 1, 1), activation()),
+            *(ConvTranspose2d(64, 32, 3, 2, 1, 1), activation()),
             ConvTranspose2d(32, channels, 3, 1, 1),
         )
         return encoder, decoder
