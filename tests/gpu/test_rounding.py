@@ -77,7 +77,7 @@ def test_mean_loss_curves_of_both_paths_overlap() -> None:
     1e-4, so that losses may differ by that from the first step on.
     """
     seeds = 8
-    method = uw.methods.jl1_vae(anneal=120, columns=2)
+    method = uw.methods.jl1_vae(anneal=200, columns=2)
     run = dots(method=method, steps=240, log_every=40, seeds=range(seeds), lr=3e-4)
     plain, nudged = curves(run), curves(run, nudged=dict.fromkeys(range(seeds), torch.inf))
     fast = curves(run, fast=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
@@ -31,6 +32,7 @@ class Jacobian(Term):
     through: Literal["decoder", "both"] = "decoder"
     eps: PositiveNumber = 1e-3
     images: tuple[Count, Count] = (1, 1)  # a fraction, as integers, since floats may differ by member
+    every: Count = field(default=1, metadata={"added": True})
 
     def __post_init__(self) -> None:
         for number in ends(self.eps):
@@ -51,6 +53,7 @@ class Jacobian(Term):
             # Central differences have a pass of their own, around z.
             fixed=Fraction(*self.images) if self.through == "decoder" and self.estimator != "central" else False,
             differences=self.estimator == "finite",
+            every=self.every,
         )
 
     def value(self, passed: Pass) -> Float[Tensor, ""]:
@@ -109,6 +112,7 @@ def jacobian(
     through: Literal["decoder", "both"] = "decoder",
     eps: PositiveNumber = 1e-3,
     images: Annotated[float, _SHARE] | None = None,
+    every: Count = 1,
 ) -> Penalty:
     """The L1 norm (p=1) or squared L2 norm (p=2) of the decoder's Jacobian.
 
@@ -125,12 +129,13 @@ def jacobian(
         eps: The step of finite differences; a schedule must stay positive.
         images: The share of the batch whose mean is taken, at least one image, at evenly spaced places: unbiased too,
             since batches are drawn at random. None takes every image.
+        every: It is computed at every n-th step alone, n times as strong: so the other steps cost nothing.
     """
     images = 1.0 if images is None else images
     share = Fraction(images).limit_denominator(1000)  # 0.1 is a tenth, not the float next to it
     if share == 0:
         raise UntwineError(f"images is a share of the batch, a thousandth or more, not {images!r}")
-    return Penalty(Jacobian(p, estimator, columns, through, eps, share.as_integer_ratio()))
+    return Penalty(Jacobian(p, estimator, columns, through, eps, share.as_integer_ratio(), every))
 
 
 @part
