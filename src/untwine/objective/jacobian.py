@@ -16,7 +16,7 @@ from untwine.model.info import Info
 from untwine.model.jacobian import centred, choose, chosen_tangents, power_sum, unit_tangents
 from untwine.model.passes import push
 from untwine.objective.core import Penalty, penalty
-from untwine.objective.schedules import schedule
+from untwine.objective.schedules import ends
 from untwine.objective.terms import Needs, Pass, Term
 from untwine.parts import part
 from untwine.quantities import Bound
@@ -35,7 +35,12 @@ class Jacobian(Term):
     every: Count = field(default=1, metadata={"added": True})
 
     def __post_init__(self) -> None:
-        schedule(self.eps)  # refuses a function that is no schedule
+        for number in ends(self.eps):
+            if number <= 0:
+                raise UntwineError(
+                    f"eps of penalty 'jacobian' must stay positive, and this schedule begins or ends at {number:g}: "
+                    "ramp(0.001, 1000, start=0.1) would do"
+                )
         if self.images[0] > self.images[1]:
             raise UntwineError(f"images of penalty 'jacobian' must be a fraction of at most 1, not {self.images}")
 
