@@ -71,9 +71,7 @@ class Method(Protocol[P]):
 @overload
 def method(function: Callable[P, Objective]) -> Method[P]: ...
 @overload
-def method(
-    *, added: Mapping[str, Any] = ..., **published: Any
-) -> Callable[[Callable[P, Objective]], Method[P]]: ...
+def method(*, added: Mapping[str, Any] = ..., **published: Any) -> Callable[[Callable[P, Objective]], Method[P]]: ...
 
 
 def method(function: Any = None, *, added: Mapping[str, Any] = MappingProxyType({}), **published: Any) -> Any:

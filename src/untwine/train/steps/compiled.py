@@ -216,9 +216,9 @@ def _announced() -> None:
     """Tell Inductor of our operators, since it compiles an operator differently when it first meets it."""
     from torch._inductor import lowering
 
-    from untwine.kernels import operators
+    from untwine.kernels import norm_operators, operators
 
-    for operator in operators.OPERATORS:
+    for operator in (*operators.OPERATORS, *norm_operators.OPERATORS):
         if operator._opoverload not in lowering.lowerings:
             lowering.make_fallback(operator._opoverload, lowering.constrain_to_fake_tensors, warn=False)
 
