@@ -52,6 +52,20 @@ def counter(
         yield lambda more: bar.advance(task, more)
 
 
+@contextlib.contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Show a line while the block runs, if there is a terminal. It needs no rich, so it is there at once."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    line = f"{what} ..."
+    print(line, end="", file=sys.stderr, flush=True)
+    try:
+        yield
+    finally:
+        print("\r" + " " * len(line), end="\r", file=sys.stderr, flush=True)
+
+
 def amount(count: int) -> str:
     """A number of bytes in a readable unit.
 

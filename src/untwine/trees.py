@@ -24,10 +24,15 @@ def is_part(value: Any) -> bool:
 
 
 def to_json(value: Any) -> Any:
-    """The JSON form of a part, or of plain values that hold parts."""
+    """The JSON form of a part, or of plain values that hold parts.
+
+    Fields that a part got after runs with it were stored (their metadata says `added`) are left out at their defaults,
+    so that the ids of stored runs stay.
+    """
     if is_part(value):
-        fields = {field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
-        return {"part": type(value).__name__, **fields}
+        pairs = [(field, getattr(value, field.name)) for field in dataclasses.fields(value)]
+        stored = {field.name: to_json(own) for field, own in pairs if not (_is_added(field) and own == field.default)}
+        return {"part": type(value).__name__, **stored}
     if isinstance(value, Each):
         return {"each": list(value.values)}
     if isinstance(value, Mapping):
@@ -37,6 +42,10 @@ def to_json(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise UntwineError(f"{type(value).__name__} has no JSON form: {value!r}")
+
+
+def _is_added(field: dataclasses.Field[Any]) -> bool:
+    return field.metadata.get("added", False)
 
 
 def from_json(value: Any) -> Any:

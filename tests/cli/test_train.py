@@ -1,5 +1,6 @@
 """`untwine train` as a user types it, on runs that take a moment."""
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from interrupts import interrupted
 
 import untwine as uw
 from untwine.cli import main
+from untwine.progress import waiting
 
 DATA = ["--dataset", "synthetic-linear", "--dataset.samples", "500"]
 NETWORK = ["--network", "mlp", "--network.hidden", "8"]
@@ -138,6 +140,21 @@ def test_help_teaches_everything(capsys: pytest.CaptureFixture[str]):
 
 
 # --- going on -------------------------------------------------------------------------------------------
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_shows_a_line_while_it_waits(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    with waiting("loading"):
+        pass
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr("sys.stderr", screen := Terminal())
+    with waiting("loading"):
+        assert screen.getvalue() == "loading ..."
+    assert screen.getvalue() == "loading ...\r           \r"
 
 
 def test_a_finished_run_trains_nothing_and_new_seeds_alone(capsys: pytest.CaptureFixture[str]):

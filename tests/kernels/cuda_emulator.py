@@ -28,7 +28,7 @@ class Emulated:
         assert shared <= 232_448, "more shared memory than a block can have"
         folder = Path(tempfile.mkdtemp(dir=_FOLDER.name))
         sources = files("untwine.kernels") / "cuda"
-        texts = [(sources / file).read_text() for file in ("common.cuh", f"{name}.cu")]
+        texts = [(sources / file).read_text() for file in ("common.cuh", "epilogue.cuh", f"{name}.cu")]
         entry = f'extern "C" void run(int x, int y, int count, void** args) {{ launch({name}, args, x, y, count); }}\n'
         (folder / "kernel.cpp").write_text("\n".join([*texts, entry]))
         flags = ["-std=c++17", "-O1", "-w", "-shared", "-fPIC", f"-I{HERE}", "-DEMULATED"]

@@ -9,11 +9,11 @@ from expected import numbers
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from untwine.kernels import operators
-from untwine.kernels.autograd import Mask
+from untwine.kernels import norm_operators, operators
 from untwine.kernels.dispatch import Stage, fast, stages
 from untwine.kernels.geometry import Geometry
 from untwine.kernels.layers import Conv2d, ConvTranspose2d, Linear
+from untwine.kernels.links import Mask
 from untwine.model.jacobian import column_sum, power_sum, unit_tangents
 from untwine.model.passes import flatten, push, trace
 
@@ -240,8 +240,8 @@ class Norm(nn.Module):
 @pytest.mark.parametrize("p", [1, 2])
 def test_norms_of_tangents(p: int, last: list[nn.Module], monkeypatch: pytest.MonkeyPatch) -> None:
     """The last two layers of three give the norm and its gradient at once."""
-    used, original = [], operators.tangent_norm
-    monkeypatch.setattr(operators, "tangent_norm", lambda *given: used.append(1) or original(*given))
+    used, original = [], norm_operators.tangent_norm
+    monkeypatch.setattr(norm_operators, "tangent_norm", lambda *given: used.append(1) or original(*given))
     made = Norm(nn.Sequential(*list(network("three layers up"))[:-1], *last), p)
     call = lambda p, x: functional_call(made, p, (x,))
     alone = {key: value.detach().clone() for key, value in made.named_parameters()}
@@ -266,8 +266,8 @@ class DifferenceNorms(nn.Module):
 @pytest.mark.parametrize("p", [1, 2])
 def test_norms_of_differences(p: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last two layers of three give the norm and its gradient at once: kinks that are crossed included."""
-    used, original = [], operators.difference_norm
-    monkeypatch.setattr(operators, "difference_norm", lambda *given: used.append(1) or original(*given))
+    used, original = [], norm_operators.difference_norm
+    monkeypatch.setattr(norm_operators, "difference_norm", lambda *given: used.append(1) or original(*given))
     made = DifferenceNorms(network("three layers up"), p)
     call = lambda p, x: functional_call(made, p, (x,))
     alone = {key: value.detach().clone() for key, value in made.named_parameters()}
@@ -309,7 +309,7 @@ def test_kernels_get_contiguous_tensors(monkeypatch: pytest.MonkeyPatch) -> None
 
             return call
 
-    monkeypatch.setattr(operators, "_triton_or_torch", lambda x: Spy())
+    monkeypatch.setattr(operators, "triton_or_torch", lambda x: Spy())
     made = Everything(network("to three channels"))
     parameters = {name: value.requires_grad_() for name, value in pack(made).items()}
     with fast():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -115,6 +116,25 @@ def test_a_metric_of_ones_own(forgotten):
         @metric(local={"bins": 5})
         def odd(codes, factors):
             return 0.0, {}
+
+
+@pytest.mark.parametrize("returned", [0.5, (0.5,), (0.5, {}, {}), (0.5, None), np.zeros(2), None])
+def test_what_a_metric_must_return_is_said(forgotten, returned):
+    @metric
+    def bare(codes, factors):
+        """Returns something else."""
+        return returned
+
+    @metric(together=True)
+    def all_bare(codes):
+        """Returns something else for all models."""
+        return returned
+
+    wrong = re.escape(f"it returned {type(returned).__name__} {returned!r}")
+    with pytest.raises(UntwineError, match=rf"'bare' must return \(value, details\), .* such as {{}}; {wrong}"):
+        bare(*sample())
+    with pytest.raises(UntwineError, match=rf"'all_bare' must return .*a value for each model.*{wrong}"):
+        all_bare([sample()[0]] * 2)
 
 
 def test_several_models_together(forgotten):

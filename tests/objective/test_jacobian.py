@@ -269,7 +269,7 @@ def test_all_images_is_the_default_and_a_share_is_structure():
 
 def test_steps_of_differences():
     """A number, one for each member, or a schedule; each comes back from JSON, as do penalties of old runs."""
-    for eps in (0.1, [0.1, 0.2], each(0.1, 0.2), uw.ramp(0.1, 10, 1.0)):
+    for eps in (0.1, [0.1, 0.2], each(0.1, 0.2), uw.ramp(0.1, 10, 1.0), uw.ramp([0.1, 0.2], 10, start=[1.0, 2.0])):
         penalty = jacobian(1, "finite", eps=eps)
         assert from_json(to_json(penalty)) == penalty
     assert jacobian(1, "finite", eps=[0.1, 0.2]).term.eps == each(0.1, 0.2)
@@ -306,6 +306,9 @@ def test_needs():
         ({"eps": 0.0}, "eps of penalty 'jacobian' must be positive, not 0.0"),
         ({"eps": [0.1, -1.0]}, "eps of penalty 'jacobian' must be positive, not -1.0"),
         ({"eps": abs}, "a number was expected"),
+        ({"eps": uw.ramp(0.1, 10)}, "eps of penalty 'jacobian' must stay positive, and .* begins or ends at 0: ramp"),
+        ({"eps": uw.ramp(0.0, 10, start=0.1)}, "must stay positive, and .* begins or ends at 0"),
+        ({"eps": uw.ramp([0.1, 0.2], 10, start=[0.3, -1.0])}, "must stay positive, and .* begins or ends at -1"),
     ],
 )
 def test_refusals(arguments, message):

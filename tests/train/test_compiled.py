@@ -100,6 +100,7 @@ def test_every_sentence_is_traced_whole(case: str) -> None:
         ({"optimiser": "adagrad", "sampling": "epochs", "batch_size": 64, "steps": 12}, False),
         ({"sampling": "epochs", "batch_size": 400, "steps": 4}, True),  # every batch is all there is
         ({"watch": ("jacobian_l1", "deterministic_reconstruction"), "log_every": 3}, False),
+        ({"method": uw.methods.jl1_vae(anneal=0, every=3), "watch": ("jacobian_l2",), "log_every": 3}, True),
         ({"steps": 2 * BLOCK + 1, "log_every": 5}, True),  # more than two blocks
         ({"steps": 2 * BLOCK + 1, "log_every": 5}, False),
     ],

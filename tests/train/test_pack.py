@@ -1,6 +1,7 @@
 """Packs: what a member becomes does not depend on its company."""
 
 import contextlib
+import dataclasses
 import json
 import os
 import subprocess
@@ -41,6 +42,49 @@ def test_alone_or_in_a_pack_with_a_dense_network(batching: str) -> None:
         for name, value in alone.member(0).state_dict().items():
             torch.testing.assert_close(pack.member(seed).state_dict()[name], value, rtol=1e-5, atol=1e-6)
     assert losses(pack, "seed-0") != losses(pack, "seed-2")
+
+
+@pytest.mark.parametrize("batching", ["loop", "vmap"])
+def test_a_penalty_at_every_third_step(batching: str) -> None:
+    """It counts three times there; the steps between are those of a method without it."""
+    settings: dict[str, Any] = {"beta": 2.0, "anneal": 0, "columns": 1, "gamma": 0.5}
+    lazy, always = (tiny(method=uw.methods.jl1_vae(**settings, every=every), seeds=[0, 1]) for every in (3, 1))
+    without = tiny(method=uw.methods.beta_vae(2.0), seeds=[0, 1])
+    with double_precision():
+        packs = {name: Pack(run.members(), run.info(), CPU, batching) for name, run in
+                 (("lazy", lazy), ("always", always), ("without", without))}  # fmt: skip
+        pack, table = packs["lazy"], Table(lazy.make_dataset(), CPU)
+        assert pack.turns() == {(("jacobian", 0),), (("jacobian", 3),)} and packs["always"].turns() == {()}
+        parameters, buffers = pack.initial()
+        for step, inputs in enumerate(batches(pack, table, 8, "iid")(0, 5)):
+            turn = pack.turn(step)
+            assert dict(turn) == {"jacobian": 3 if step in (0, 3) else 0}
+            weights = {name: [w[0] for w in one.penalty_weights(np.arange(1))] for name, one in packs.items()}
+            terms, slopes = pack.step(parameters, buffers, inputs, weights["lazy"], turn=turn)
+            whole, plain = (
+                packs[name].step(parameters, buffers, inputs, weights[name]) for name in ("always", "without")
+            )
+            count = dict(turn)["jacobian"]
+            torch.testing.assert_close(slopes, plain[1] + count * (whole[1] - plain[1]), rtol=1e-9, atol=1e-11)
+            expected = torch.cat([plain[0], count * whole[0][:, -1:]], 1)
+            expected[:, 0] += 0.5 * expected[:, -1]
+            torch.testing.assert_close(terms, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_the_log_of_a_penalty_at_every_third_step() -> None:
+    """Its mean is that of the steps at which it was taken."""
+    run = tiny(method=uw.methods.jl1_vae(anneal=0, every=3), seeds=[0], steps=12)
+    entries = uw.fit(dataclasses.replace(run, log_every=6)).history
+    single = [entry["members"]["seed-0"]["jacobian"] for entry in uw.fit(dataclasses.replace(run, log_every=1)).history]
+    assert [value > 0 for value in single] == [True, False, False] * 4
+    for number, entry in enumerate(entries):
+        assert entry["members"]["seed-0"]["jacobian"] == pytest.approx(sum(single[6 * number :][:6]) / 6, rel=1e-5)
+
+
+def test_a_sum_takes_all_its_penalties_at_every_step() -> None:
+    both = uw.penalties.kl + uw.penalties.jacobian(every=2)
+    with pytest.raises(uw.UntwineError, match="give it a name"):
+        uw.fit(tiny(method=uw.methods.vae().replace(penalties={"both": both})))
 
 
 def distances(a: uw.Ensemble, b: uw.Ensemble, member: str) -> dict[str, np.ndarray]:

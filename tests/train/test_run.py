@@ -164,7 +164,9 @@ def test_ids_stay_as_they_were(name: str) -> None:
     settings = {"steps": 12, "log_every": 4}
     runs = {
         "jl1": lambda: tiny(
-            uw.methods.jl1_vae(beta=0.01, gamma=[0.01, 0.1], anneal=10, likelihood="squared_error"),
+            uw.methods.jl1_vae(
+                0.01, [0.01, 0.1], 10, None, "exact", eps=1e-3, likelihood="squared_error"
+            ),  # the defaults of then
             seeds=[0, 1],
             watch=("jacobian_l2",),
             **settings,
@@ -175,6 +177,16 @@ def test_ids_stay_as_they_were(name: str) -> None:
     assert (run.id, [member.id for member in run.members()]) == IDS[name]
     again = uw.Run.from_json(json.loads(json.dumps(run.to_json())))
     assert [member.id for member in again.members()] == IDS[name][1]
+
+
+def test_what_a_method_got_later_is_read_as_it_was_before() -> None:
+    """A stored run of finite differences, from before their step was an argument, is no run of today's default."""
+    stored = tiny(uw.methods.jl1_vae(estimator="finite", eps=1e-3), seeds=[0]).to_json()
+    assert not stored["method"].keys() & {"eps", "every"}
+    again = uw.Run.from_json(stored)
+    term = again.method.penalties["jacobian"].term
+    assert (term.eps, term.every, again.to_json()) == (1e-3, 1, stored)
+    assert uw.Run.from_json({**stored, "method": {"name": "jl1_vae"}}).method == uw.methods.jl1_vae()
 
 
 def test_members_hold_their_own_values() -> None:

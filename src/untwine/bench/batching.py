@@ -63,7 +63,7 @@ def _cases() -> dict[str, dict[str, Any]]:
     """Runs without their seeds."""
     return {
         "mlp 60-40": {
-            "method": methods.jl1_vae(anneal=0, likelihood="squared_error"),
+            "method": methods.jl1_vae(anneal=0, columns=None, estimator="exact", likelihood="squared_error"),
             "dataset": datasets.synthetic_nonlinear(samples=4096),
             "network": networks.mlp(hidden=(60, 40), activation="tanh"),
         },

@@ -26,8 +26,8 @@ def run(folder: str, batches: int = 100, size: int = 16, seed: int = 0, out: str
     from products of different batches), `one_batch` the root mean square of the difference in one batch. Of the exact
     columns themselves, both are of the gradient.
 
-    Such a run: untwine train jl1-vae --dataset three-dots --dataset.examples 20000 --columns 1 --anneal 1500 --lr 0.001
-    --steps 5000 --out runs/kinks
+    Such a run: untwine train jl1-vae --dataset three-dots --dataset.examples 20000 --estimator exact --anneal 1500
+    --lr 0.001 --steps 5000 --out runs/kinks
 
     Args:
         folder: The folder of a run, on any dataset.

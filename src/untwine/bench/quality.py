@@ -24,27 +24,33 @@ from untwine.train.paths import check_path
 from untwine.train.seeds import parse_seeds
 from untwine.train.steps.table import Table
 
+# What jl1-vae was by default until finite differences took the place of exact columns.
+EXACT = "jl1-vae columns=none estimator=exact"
 VARIANTS = (
     "beta-vae anneal=100000",
     "jl1-vae",
-    "jl1-vae columns=1",
-    "jl1-vae columns=2",
-    "jl1-vae columns=3",
-    "jl1-vae columns=1 images=0.25",
+    "jl1-vae every=2",
+    "jl1-vae every=4",
     "jl1-vae images=0.25",
-    "jl1-vae through=both",
-    "jl1-vae columns=1 through=both",
-    "jl1-vae columns=1 images=0.25 through=both",
-    "jl1-vae columns=1 estimator=finite",
-    "jl1-vae columns=1 estimator=finite eps=0.1",
-    "jl1-vae columns=1 estimator=central eps=0.1",
+    "jl1-vae eps=0.001",
+    "jl1-vae columns=none eps=0.001",
+    "jl1-vae estimator=central",
+    EXACT,
+    f"{EXACT} through=both",
+    f"{EXACT} images=0.25",
+    "jl1-vae estimator=exact",
+    "jl1-vae columns=2 estimator=exact",
+    "jl1-vae columns=3 estimator=exact",
+    "jl1-vae estimator=exact images=0.25",
+    "jl1-vae estimator=exact through=both",
+    "jl1-vae estimator=exact images=0.25 through=both",
     "beta-vae anneal=100000 decoder_activation=silu",
-    "jl1-vae columns=1 decoder_activation=silu",
-    "jl1-vae columns=1 decoder_activation=softplus",
-    "jl1-vae columns=1 decoder_activation=gelu",
-    "jl1-vae decoder_activation=silu",
+    "jl1-vae estimator=exact decoder_activation=silu",
+    "jl1-vae estimator=exact decoder_activation=softplus",
+    "jl1-vae estimator=exact decoder_activation=gelu",
+    f"{EXACT} decoder_activation=silu",
     "jl2-vae",
-    "jl2-vae columns=1 estimator=finite eps=0.1",
+    "jl2-vae columns=none estimator=exact",
 )
 METRICS = ("local-mig", "local-modularity")
 KEYS = ("variant", "step", "steps", "seeds", "path", "precision", "radii", "windows", "points", "dataset")

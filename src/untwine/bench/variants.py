@@ -125,4 +125,4 @@ def _value(text: str) -> Any:
             return kind(text)
         except ValueError:
             continue
-    return None if text == "none" else text
+    return None if text.lower() == "none" else text

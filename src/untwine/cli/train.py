@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import inspect
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from untwine.cli.fitting import fit
 from untwine.cli.usage import UsageError, as_usage_errors
 from untwine.methods import methods
 from untwine.methods.registry import PARTS, own_parts, part_help
+from untwine.progress import waiting
 
 # Arguments of a run that are flags. Their help and types are those of `Run`, their defaults those of the method.
 RUN = ("latents", "seeds", "data_seeds", "steps", "batch_size", "lr", "sampling", "clip", "precision", "standardise")
@@ -61,6 +63,7 @@ def train(args: list[str]) -> None:
         print(_overview())
         return
     flags.find(methods, method)
+    _load()
     parsed = _parse(method, rest)
     out = Path(parsed.out or _out(method, parsed.dataset_name))
     run = _run(method, parsed)
@@ -70,6 +73,12 @@ def train(args: list[str]) -> None:
         fit(run, out, flags.values(parsed.machine), parsed.json)
     except Refused as error:  # such as a network that does not suit the data: the flags are wrong
         raise UsageError(str(error)) from None
+
+
+def _load() -> None:
+    """Import what trains, which takes a second or two."""
+    with waiting("loading PyTorch"):
+        importlib.import_module("untwine.train.loop")
 
 
 def _split(args: list[str]) -> tuple[str | None, list[str]]:
@@ -199,6 +208,7 @@ def _run(method: str, parsed: Any) -> Any:
 
 def _resume(args: list[str]) -> None:
     """Resume the run of a folder."""
+    _load()
     where = flags.flag("resume", str, help="The folder of a run that was stopped.")
     about = "Resume a run that was stopped. The result is the same as without the interruption."
     fields = [where, flags.switch("json", flags.JSON), ("machine", _machine_flags())]

@@ -84,6 +84,11 @@ class Dataset(ABC):
         """The size of `examples()` in bytes, without computing it; a trainer decides by it what fits on a device."""
         return len(self) * math.prod(self.shape) * self.dtype.itemsize
 
+    @property
+    def in_memory(self) -> bool:
+        """Whether `examples()` returns what is in memory already, without computing it."""
+        return self._examples is not None
+
     def batch(self, indices: ArrayLike) -> Shaped[np.ndarray, "n ..."]:
         """The training examples `[n, *shape]` with these indices, from 0 to `len - 1`."""
         return self._batch(self._check_indices(indices))

@@ -32,7 +32,7 @@ def run_demo(
     data = uw.datasets.three_dots(size=32, positions=32, examples=50_000)
     methods = {
         "beta_vae": uw.methods.beta_vae(beta=1.0, anneal=steps),
-        "jl1_vae": uw.methods.jl1_vae(beta=1.0, gamma=0.1, anneal=steps, columns=2),
+        "jl1_vae": uw.methods.jl1_vae(beta=1.0, gamma=0.1, anneal=steps, columns=2, estimator="exact"),
     }
     for name, method in methods.items():
         spec = uw.Run(

@@ -63,7 +63,7 @@ class Kernel:
 
     def __init__(self, name: str, macros: Mapping[str, int], shared: int, device: int):
         folder = files("untwine.kernels") / "cuda"
-        source = b"".join((folder / file).read_bytes() for file in ("common.cuh", f"{name}.cu"))
+        source = b"".join((folder / file).read_bytes() for file in ("common.cuh", "epilogue.cuh", f"{name}.cu"))
         major, minor = torch.cuda.get_device_capability(device)
         options = [f"--gpu-architecture=sm_{major}{minor}", "--std=c++17", "--use_fast_math"]
         binary = _compile(source, [*options, *(f"-D{key}={value}" for key, value in macros.items())])

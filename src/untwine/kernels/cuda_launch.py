@@ -140,7 +140,7 @@ def tangent_norm(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The output t of two layers, and the gradients of the sum of u |t|^p: of the input, and of both weights in parts.
 
-    Arguments as for `operators.tangent_norm`.
+    Arguments as for `norm_operators.tangent_norm`.
     """
     return _norm(small, weight, head, mask, before, None, u, g, p)[:4]
 
@@ -152,7 +152,7 @@ def difference_norm(
     """The difference d behind two layers, and gradients of the sum of |sigmoid(logits + d) - sigmoid(logits)|^p.
 
     They are those of the input, of both weights in parts, and of the inputs of the ReLUs behind and before the first
-    layer. Arguments as for `operators.difference_norm`.
+    layer. Arguments as for `norm_operators.difference_norm`.
     """
     return _norm(small, weight, head, inputs, before, other, logits, g, p)
 

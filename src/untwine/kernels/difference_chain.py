@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from untwine.kernels import operators
-from untwine.kernels.autograd import Link, Mask, Plan
+from untwine.kernels import norm_operators, operators
 from untwine.kernels.differences import difference_and_slopes
 from untwine.kernels.geometry import sum_unrolled
+from untwine.kernels.links import Link, Mask, Plan
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class DifferenceNorm(torch.autograd.Function):
         laid_out = (g.up_weight(w, x.dtype, True), last.head_weight(last_w, x.dtype)) if cuda else (w, last_w)
         masks = moved[-1].for_kernel(cuda), given.masks[-2].for_kernel(cuda)
         sizes = g.to_list(), last.to_list()
-        d, slope, *slopes = operators.difference_norm(step, *laid_out, given.inputs[-1], *masks, logits, *sizes, p)
+        d, slope, *slopes = norm_operators.difference_norm(step, *laid_out, given.inputs[-1], *masks, logits, *sizes, p)
         columns = d.squeeze(-1).unflatten(1, (-1, logits.shape[1])).to(logits.dtype)
         difference, _, by_logits = difference_and_slopes(nn.Sigmoid(), logits[:, None], columns)
         powers, signs = (difference.abs(), difference.sign()) if p == 1 else (difference.square(), 2 * difference)

@@ -15,11 +15,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from untwine.kernels import operators
-from untwine.kernels.autograd import Chain, ChainNorm, Link, Plan
+from untwine.kernels import norm_operators
+from untwine.kernels.autograd import Chain, ChainNorm
 from untwine.kernels.difference_chain import DifferenceChain, DifferenceNorm
 from untwine.kernels.geometry import Geometry
 from untwine.kernels.layers import torch_type
+from untwine.kernels.links import Link, Plan
 
 _FAST: ContextVar[bool] = ContextVar("fast", default=False)
 
@@ -176,7 +177,7 @@ class Stage(nn.Module):
         before, last = (link.geometry for link in plan.links[-2:])
         has_bits = all(bits.shape[-1] > 0 for bits in kept[relus : 2 * relus][-2:])
         x = tangents.new_empty(0, dtype=_autocast_dtype(tangents))
-        return plan.links if operators.has_tangent_norm(x, before, last, has_bits) else None
+        return plan.links if norm_operators.has_tangent_norm(x, before, last, has_bits) else None
 
     def push(self, masks: Sequence[Tensor], tangents: Tensor) -> Tensor:
         """The tangents behind the stage.

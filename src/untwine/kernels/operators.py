@@ -15,7 +15,6 @@ from torch import Tensor
 from untwine.kernels import torch_reference
 from untwine.kernels.epilogue import Behind, empty_bits
 from untwine.kernels.geometry import Geometry
-from untwine.kernels.tiling import LAST
 
 
 def has_cuda_kernel(x: Tensor, g: Geometry, operation: str) -> bool:
@@ -28,7 +27,7 @@ def has_cuda_kernel(x: Tensor, g: Geometry, operation: str) -> bool:
     """
     if not x.is_cuda or x.dtype != torch.bfloat16 or torch.cuda.get_device_capability(x.device) < (8, 0):
         return False
-    return _cuda().tiling_for(g, operation, x.device.index or 0) is not None
+    return cuda_kernels().tiling_for(g, operation, x.device.index or 0) is not None
 
 
 def has_cuda_fold(x: Tensor, g: Geometry, last: Geometry) -> bool:
@@ -37,20 +36,13 @@ def has_cuda_fold(x: Tensor, g: Geometry, last: Geometry) -> bool:
     return last == doubled and has_cuda_kernel(x, g, "conv_up_fold")
 
 
-def has_tangent_norm(x: Tensor, g: Geometry, last: Geometry, mask_bits: bool) -> bool:
-    """Whether `tangent_norm` does the last two layers, of input x; `mask_bits` says that masks are known as bits."""
-    if not x.is_cuda:
-        return last.cb == 1
-    return mask_bits and last == LAST and has_cuda_kernel(x, g, "tangent_norm")
-
-
-def _cuda():  # a module, which is imported where there is a GPU
+def cuda_kernels():  # a module, which is imported where there is a GPU
     from untwine.kernels import cuda_launch
 
     return cuda_launch
 
 
-def _triton_or_torch(x: Tensor):  # one of two modules
+def triton_or_torch(x: Tensor):  # one of two modules
     if not x.is_cuda:
         return torch_reference
     from untwine.kernels import triton_launch
@@ -74,7 +66,7 @@ def _fake(x: Tensor, out: Tensor, g: Geometry, operation: str, behind: Behind) -
     out, summary, extra = _fake_outputs(out, behind, cuda)
     if behind.sums:
         images, device = x.shape[1], x.device.index or 0
-        parts = _cuda().sum_parts_count(g, operation, x.shape[0], images, device) if cuda else images
+        parts = cuda_kernels().sum_parts_count(g, operation, x.shape[0], images, device) if cuda else images
         summary = out.new_empty(out.shape[0], parts, out.shape[-1], dtype=_sum_dtype(out))
     return out, summary, extra
 
@@ -115,8 +107,8 @@ def conv_down(
     g, behind = Geometry(*geometry), Behind(bias, relu, mask, difference, other, added, keep, sums)
     with torch.cuda.device_of(big):
         if has_cuda_kernel(big, g, "conv_down"):
-            return _cuda().conv_down(big, weight, behind, g)
-        out, extra = _triton_or_torch(big).conv_down(big, weight, behind, g)
+            return cuda_kernels().conv_down(big, weight, behind, g)
+        out, extra = triton_or_torch(big).conv_down(big, weight, behind, g)
         return out, _summary(out, sums), extra
 
 
@@ -147,8 +139,8 @@ def conv_up(
     g, behind = Geometry(*geometry), Behind(bias, relu, mask, difference, other, added, keep, sums)
     with torch.cuda.device_of(small):
         if has_cuda_kernel(small, g, "conv_up"):
-            return _cuda().conv_up(small, weight, behind, g)[:3]
-        out, extra, _ = _triton_or_torch(small).conv_up(small, weight, behind, g)
+            return cuda_kernels().conv_up(small, weight, behind, g)[:3]
+        out, extra, _ = triton_or_torch(small).conv_up(small, weight, behind, g)
         return out, _summary(out, sums), extra
 
 
@@ -186,10 +178,10 @@ def conv_up_fold(
     g, after, behind = Geometry(*geometry), Geometry(*last), Behind(bias, relu, mask, difference, keep=keep)
     with torch.cuda.device_of(small):
         if has_cuda_fold(small, g, after):
-            out, bits, extra, folded = _cuda().conv_up(small, weight, behind, g, head, head_bias, precise)
+            out, bits, extra, folded = cuda_kernels().conv_up(small, weight, behind, g, head, head_bias, precise)
             assert folded is not None
             return out, bits, extra, folded
-        kernels = _triton_or_torch(small)
+        kernels = triton_or_torch(small)
         out, extra, taps = kernels.conv_up(small, weight, behind, g, head)
         return out, empty_bits(out, False), extra, kernels.fold(taps, head_bias, after, precise)
 
@@ -203,7 +195,7 @@ def _(small, weight, bias, mask, head, head_bias, geometry, last, relu, differen
     return *_fake_outputs(out, behind, has_cuda_fold(small, g, after)), folded
 
 
-def _empty_weights(members: int, x: Tensor, g: Geometry) -> Tensor:
+def empty_weights(members: int, x: Tensor, g: Geometry) -> Tensor:
     """Memory for the gradient of the weights."""
     return x.new_empty(members, g.cs, g.cb, g.kernel, g.kernel, dtype=_sum_dtype(x))
 
@@ -219,14 +211,14 @@ def weight_gradient(small: Tensor, big: Tensor, geometry: list[int]) -> Tensor:
     """
     g = Geometry(*geometry)
     with torch.cuda.device_of(small):
-        kernels = _triton_or_torch(small)
-        source = _cuda() if has_cuda_kernel(small, g, "weight_gradient") else kernels
+        kernels = triton_or_torch(small)
+        source = cuda_kernels() if has_cuda_kernel(small, g, "weight_gradient") else kernels
         return kernels.sum_parts(source.weight_gradient(small, big, g), g)
 
 
 @weight_gradient.register_fake
 def _(small, big, geometry):
-    return _empty_weights(small.shape[0], small, Geometry(*geometry))
+    return empty_weights(small.shape[0], small, Geometry(*geometry))
 
 
 def merge_members(count: int, arguments: Sequence[Any], dims: Sequence[Any]) -> list[Any]:
@@ -263,104 +255,4 @@ for _operator in (conv_down, conv_up, conv_up_fold, weight_gradient):
     _register_vmap(_operator)
 
 
-@torch.library.custom_op("untwine::tangent_norm", mutates_args=())
-def tangent_norm(
-    small: Tensor,
-    weight: Tensor,
-    head: Tensor,
-    mask: Tensor,
-    before: Tensor,
-    u: Tensor,
-    geometry: list[int],
-    last: list[int],
-    p: int,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The output t of the last two layers, and the gradients of the sum of u |t|^p: of the input and both weights.
-
-    Args:
-        small: Tangents `[members, images, height, width, channels]`.
-        weight: Weights of the first layer: on a GPU as `Geometry.up_weight` lays them out, else as torch has them.
-        head: Weights of the last layer: on a GPU as `Geometry.head_weight` lays them out, else as torch has them.
-        mask, before: The masks of the ReLU between the two layers, and of the one before them.
-        u: A weight for each image and pixel of the output; for the images in turn.
-        geometry, last: The sizes of both layers.
-        p: 1 or 2.
-    """
-    g, after = Geometry(*geometry), Geometry(*last)
-    with torch.cuda.device_of(small):
-        if small.is_cuda:
-            t, slope, parts, head_parts = _cuda().tangent_norm(small, weight, head, mask, before, u, g, p)
-        else:
-            t, slope, parts, head_parts = torch_reference.tangent_norm(
-                small, weight, head, mask, before, u, g, after, p
-            )
-        kernels = _triton_or_torch(small)
-        return t, slope, kernels.sum_parts(parts, g), kernels.sum_parts(head_parts, after)
-
-
-@tangent_norm.register_fake
-def _(small, weight, head, mask, before, u, geometry, last, p):
-    g, after = Geometry(*geometry), Geometry(*last)
-    members, images = small.shape[:2]
-    return (
-        small.new_empty(members, images, after.hb, after.wb, after.cb),
-        small.new_empty(small.shape),
-        _empty_weights(members, small, g),
-        _empty_weights(members, small, after),
-    )
-
-
-@torch.library.custom_op("untwine::difference_norm", mutates_args=())
-def difference_norm(
-    small: Tensor,
-    weight: Tensor,
-    head: Tensor,
-    inputs: Tensor,
-    before: Tensor,
-    other: Tensor,
-    logits: Tensor,
-    geometry: list[int],
-    last: list[int],
-    p: int,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """The difference d behind two layers, and gradients of the sum of |sigmoid(logits + d) - sigmoid(logits)|^p.
-
-    They are those of the input, of both weights, and of the inputs of the ReLUs behind and before the first layer (for
-    each column).
-
-    Args:
-        small: Differences `[members, images, height, width, channels]`.
-        weight, head: Weights of both layers, as for `tangent_norm`.
-        inputs: The inputs of the ReLU between the two layers, without the step; for the images in turn.
-        before: The mask of the ReLU before them with the step, for each image.
-        other: The same without the step, for the images in turn.
-        logits: The output of the layers without the step, `[members, images, height, width]`; for the images in turn.
-        geometry, last: The sizes of both layers.
-        p: 1 or 2.
-    """
-    g, after = Geometry(*geometry), Geometry(*last)
-    with torch.cuda.device_of(small):
-        given = (small, weight, head, inputs, before, other, logits, g)
-        if small.is_cuda:
-            d, slope, parts, head_parts, *crossed = _cuda().difference_norm(*given, p)
-        else:
-            d, slope, parts, head_parts, *crossed = torch_reference.difference_norm(*given, after, p)
-        kernels = _triton_or_torch(small)
-        return d, slope, kernels.sum_parts(parts, g), kernels.sum_parts(head_parts, after), crossed[0], crossed[1]
-
-
-@difference_norm.register_fake
-def _(small, weight, head, inputs, before, other, logits, geometry, last, p):
-    g, after = Geometry(*geometry), Geometry(*last)
-    members, images = small.shape[:2]
-    return (
-        small.new_empty(members, images, after.hb, after.wb, after.cb),
-        small.new_empty(small.shape),
-        _empty_weights(members, small, g),
-        _empty_weights(members, small, after),
-        small.new_empty(members, images, g.hb, g.wb, g.cb),
-        small.new_empty(small.shape),
-    )
-
-
-OPERATORS = (conv_down, conv_up, conv_up_fold, weight_gradient, tangent_norm, difference_norm)
+OPERATORS = (conv_down, conv_up, conv_up_fold, weight_gradient)

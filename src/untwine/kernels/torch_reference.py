@@ -118,7 +118,7 @@ def tangent_norm(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """The output t of two layers, and the gradients of the sum of u |t|^p: of the input, and of both weights.
 
-    Arguments as for `operators.tangent_norm`.
+    Arguments as for `norm_operators.tangent_norm`.
     """
     dtype = small.dtype
     middle, _, taps = conv_up(small, g.up_weight(w, dtype), Behind(mask=mask), g, last.head_weight(last_w, dtype))
@@ -136,7 +136,7 @@ def difference_norm(
     """The difference d behind two layers, and gradients of the sum of |sigmoid(logits + d) - sigmoid(logits)|^p.
 
     They are those of the input, of both weights, and of the inputs of the ReLUs behind and before the first layer.
-    Arguments as for `operators.difference_norm`.
+    Arguments as for `norm_operators.difference_norm`.
     """
     dtype = small.dtype
     behind, head = Behind(mask=inputs, difference=True), last.head_weight(last_w, dtype)

@@ -46,7 +46,7 @@ def annealed_vae(gamma: Number = 1000.0, capacity: Number = 25.0, anneal: Whole 
     return _vae(capacity=gamma * uw.penalties.capacity(capacity, anneal))
 
 
-@method(**PUBLISHED | {"steps": 150_000}, added=["second"])
+@method(**PUBLISHED | {"steps": 150_000}, added={"second": True})
 def factor_vae(
     gamma: Number = 30.0,
     hidden: Count = 1000,

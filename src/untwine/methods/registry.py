@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, overload, runtime_checkable
 
 from untwine.arguments import Number, bind, hints
@@ -47,7 +48,7 @@ class Method(Protocol[P]):
 
     __name__: str
     published: Mapping[str, Any]
-    added: tuple[str, ...]
+    added: Mapping[str, Any]
 
     @overload
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Objective: ...
@@ -70,10 +71,10 @@ class Method(Protocol[P]):
 @overload
 def method(function: Callable[P, Objective]) -> Method[P]: ...
 @overload
-def method(*, added: Sequence[str] = (), **published: Any) -> Callable[[Callable[P, Objective]], Method[P]]: ...
+def method(*, added: Mapping[str, Any] = ..., **published: Any) -> Callable[[Callable[P, Objective]], Method[P]]: ...
 
 
-def method(function: Any = None, *, added: Sequence[str] = (), **published: Any) -> Any:
+def method(function: Any = None, *, added: Mapping[str, Any] = MappingProxyType({}), **published: Any) -> Any:
     """Register a method. Its objective remembers its name and arguments, so that a run can be written down.
 
     A list where a number is the default means one value for each member of the pack. Every method also takes
@@ -81,8 +82,8 @@ def method(function: Any = None, *, added: Sequence[str] = (), **published: Any)
 
     Args:
         function: The function, which returns an Objective.
-        added: Arguments that the method got after runs of it were stored. A run's JSON leaves them out at their
-            defaults, so that the ids of stored runs stay.
+        added: Arguments that the method got after runs of it were stored, with the values that those runs stand for. A
+            run's JSON leaves an argument out at that value, so that the ids of stored runs stay (`as_stored`).
         published: Settings of a run (`lr=1e-3`, `batch_size=256`, ...) with which the method was published: the
             defaults of its runs. `network` there is a name, or a mapping from the size of an image or the length of a
             vector to one.
@@ -92,7 +93,7 @@ def method(function: Any = None, *, added: Sequence[str] = (), **published: Any)
     return _register(published, added, function)
 
 
-def _register(published: dict[str, Any], added: Sequence[str], function: Callable[..., Objective]) -> Any:
+def _register(published: dict[str, Any], added: Mapping[str, Any], function: Callable[..., Objective]) -> Any:
     refuse_unknown("setting of a run that a method can have:", published, SETTINGS)
     name = function.__name__
     signature = _with_parts(inspect.signature(function))
@@ -109,15 +110,36 @@ def _register(published: dict[str, Any], added: Sequence[str], function: Callabl
             raise UntwineError(f"method {name!r} must return an Objective, not {objective!r}")
         replaced = {key: values[key] for key in PARTS if key not in own and values[key] is not None}
         objective = objective.replace(**replaced)
-        stored = {key: value for key, value in values.items() if key not in added or value != own[key].default}
+        stored = {key: value for key, value in values.items() if key not in added or value != added[key]}
         object.__setattr__(objective, "method", {"name": name, **stored})
         object.__setattr__(objective, "published", published)
         return objective
 
     make.__signature__ = signature  # type: ignore[attr-defined]
     make.__doc__ = _documented(function, [key for key in PARTS if key not in own])
-    make.published, make.added = published, tuple(added)  # type: ignore[attr-defined]
+    make.published, make.added = published, dict(added)  # type: ignore[attr-defined]
     return methods.add(make)
+
+
+def as_stored(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a method that JSON stands for.
+
+    JSON that a run wrote has them all, but such as the method got later: these are then as they were before it got
+    them, whatever their defaults are now. JSON that leaves out others was not written by a run, and keeps to the
+    defaults.
+
+    Args:
+        name: The name of the method.
+        arguments: What the JSON has.
+
+    >>> stored = {key: None for key in inspect.signature(get("factor_vae")).parameters if key != "second"}
+    >>> as_stored("factor_vae", stored)["second"], as_stored("factor_vae", {"gamma": 2.0})
+    (True, {'gamma': 2.0})
+    """
+    made = methods[name]
+    added: Mapping[str, Any] = getattr(made, "added", {})
+    others = [key for key in inspect.signature(made).parameters if key not in added]
+    return {**added, **arguments} if all(key in arguments for key in others) else dict(arguments)
 
 
 def _annotations(function: Callable[..., Any]) -> dict[str, Any]:

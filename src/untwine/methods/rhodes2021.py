@@ -18,16 +18,17 @@ PUBLISHED = {
 }
 
 
-@method(**PUBLISHED, added=["eps"])
+@method(**PUBLISHED, added={"eps": 1e-3, "every": 1})
 def jl1_vae(
     beta: Number = 4.0,
     gamma: Number = 0.1,
     anneal: Whole = 100_000,
-    columns: Count | None = None,
-    estimator: Literal["exact", "finite", "central"] = "exact",
+    columns: Count | None = 1,
+    estimator: Literal["exact", "finite", "central"] = "finite",
     through: Literal["decoder", "both"] = "decoder",
     images: float | None = None,
-    eps: Number = 1e-3,
+    eps: Number = 0.1,
+    every: Count = 1,
 ) -> uw.Objective:
     """E[-log p(x|z) + gamma |J_g(z)|_1] + beta KL(q(z|x) || N(0, I)) (Rhodes & Lee 2021, Eq. 3, as a loss).
 
@@ -40,6 +41,7 @@ def jl1_vae(
         through: decoder: the gradient reaches the decoder alone, as in the authors' code; both: as Eq. 3 has it.
         images: The share of a batch's images whose columns are taken, such as 0.25, unbiasedly; None takes every image.
         eps: The step of finite differences; a schedule must stay positive.
+        every: Take the Jacobian at every n-th step alone, n times as strong; the other steps are those of a β-VAE.
     """
     return uw.Objective(
         likelihood=uw.likelihoods.bernoulli,
@@ -47,21 +49,23 @@ def jl1_vae(
         prior=uw.priors.standard_normal,
         penalties={
             "kl": uw.ramp(beta, anneal) * uw.penalties.kl,
-            "jacobian": uw.ramp(gamma, anneal) * uw.penalties.jacobian(1, estimator, columns, through, eps, images),
+            "jacobian": uw.ramp(gamma, anneal)
+            * uw.penalties.jacobian(1, estimator, columns, through, eps, images, every),
         },
     )
 
 
-@method(**PUBLISHED, added=["eps"])
+@method(**PUBLISHED, added={"eps": 1e-3, "every": 1})
 def jl2_vae(
     beta: Number = 4.0,
     gamma: Number = 0.1,
     anneal: Whole = 100_000,
-    columns: Count | None = None,
-    estimator: Literal["exact", "finite", "central"] = "exact",
+    columns: Count | None = 1,
+    estimator: Literal["exact", "finite", "central"] = "finite",
     through: Literal["decoder", "both"] = "decoder",
     images: float | None = None,
-    eps: Number = 1e-3,
+    eps: Number = 0.1,
+    every: Count = 1,
 ) -> uw.Objective:
     """E[-log p(x|z) + gamma |J_g(z)|_2^2] + beta KL(q(z|x) || N(0, I)): the control (Rhodes & Lee 2021, Figure 7).
 
@@ -74,6 +78,7 @@ def jl2_vae(
         through: decoder: the gradient reaches the decoder alone, as in the authors' code; both: the encoder too.
         images: The share of a batch's images whose columns are taken, such as 0.25, unbiasedly; None takes every image.
         eps: The step of finite differences; a schedule must stay positive.
+        every: Take the Jacobian at every n-th step alone, n times as strong; the other steps are those of a β-VAE.
     """
     return uw.Objective(
         likelihood=uw.likelihoods.bernoulli,
@@ -81,6 +86,7 @@ def jl2_vae(
         prior=uw.priors.standard_normal,
         penalties={
             "kl": uw.ramp(beta, anneal) * uw.penalties.kl,
-            "jacobian": uw.ramp(gamma, anneal) * uw.penalties.jacobian(2, estimator, columns, through, eps, images),
+            "jacobian": uw.ramp(gamma, anneal)
+            * uw.penalties.jacobian(2, estimator, columns, through, eps, images, every),
         },
     )

@@ -166,10 +166,10 @@ class Metric(Generic[P]):
         used = arrays.options(options)
         if self.together:
             models = list(map(list, zip(*arrays.members, strict=True)))
-            values, details = self.__wrapped__(*models, **used)  # type: ignore[call-arg]
+            values, details = self._checked(self.__wrapped__(*models, **used))  # type: ignore[call-arg]
             reasons: dict[str, Any] = {name: check(details, *models) for name, check in self.forced.items()}
         else:
-            outcomes: list[Outcome] = [self.__wrapped__(*member, **used) for member in arrays.members]  # type: ignore[call-arg]
+            outcomes = [self._checked(self.__wrapped__(*member, **used)) for member in arrays.members]  # type: ignore[call-arg]
             values = [value for value, _ in outcomes]
             pairs = [(known, member) for (_, known), member in zip(outcomes, arrays.members, strict=True)]
             reasons = {name: [check(known, *member) for known, member in pairs] for name, check in self.forced.items()}
@@ -184,6 +184,16 @@ class Metric(Generic[P]):
         forced = {name: tuple(of_members) for name, of_members in reasons.items() if any(of_members)}
         array = np.array(values, np.float64)
         return Score(self.__name__, array, details | arrays.details, settings, self.parts, forced)
+
+    def _checked(self, outcome: Any) -> tuple[Any, dict[str, Any]]:
+        """What the function returned; anything but a value and its details is refused."""
+        if isinstance(outcome, tuple) and len(outcome) == 2 and isinstance(outcome[1], dict):
+            return outcome
+        wanted = "(values, details), with a value for each model" if self.together else "(value, details)"
+        raise UntwineError(
+            f"metric {self.__name__!r} must return {wanted}, where details are a dict, such as {{}}; "
+            f"it returned {type(outcome).__name__} {repr(outcome).partition(chr(10))[0]:.80}"
+        )
 
 
 def bounds_of(name: str, part: str = VALUE) -> Bounds:

@@ -92,6 +92,8 @@ class Sum(Term):
     penalties: tuple[Penalty, ...]
 
     def needs(self, info: Info) -> Needs:
+        if any(penalty.term.needs(info).every > 1 for penalty in self.penalties):
+            raise UntwineError("a penalty that is not taken at every step cannot be part of a sum: give it a name")
         return gather({str(i): p for i, p in enumerate(self.penalties)}, info)
 
     def value(self, passed: Pass) -> Float[Tensor, ""]:

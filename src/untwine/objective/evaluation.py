@@ -32,6 +32,7 @@ def evaluate(
     second: Float[Tensor, "batch2 ..."] | None = None,
     needs: Needs | None = None,
     compiled: bool = False,
+    counts: Mapping[str, int] | None = None,
 ) -> dict[str, Tensor]:
     """Every term of an objective on a batch, by name; `loss` is the weighted sum that is minimised.
 
@@ -48,7 +49,9 @@ def evaluate(
         second: Another, independent batch, for penalties that need one.
         needs: What the penalties need, where that is known already.
         compiled: Whether this becomes part of a compiled step, which computes equal passes once.
+        counts: How often penalties count at this step, where that is not once; with 0 one is left out (`Needs.every`).
     """
+    counts = counts or {}
     q = vae.posterior(x)
     if pairing is not None:
         q = pairing.merge(q)
@@ -83,8 +86,10 @@ def evaluate(
     loss, against = terms["reconstruction"], {}
     for name, penalty in penalties.items():
         its_pass = passed.only(name)
-        if not penalty.watched:
-            terms[name] = _scalar(name, penalty.term.value(its_pass))
+        if counts.get(name) == 0:
+            terms[name] = torch.zeros_like(terms["reconstruction"])
+        elif not penalty.watched:
+            terms[name] = counts.get(name, 1) * _scalar(name, penalty.term.value(its_pass))
             loss = loss + penalty.weight * terms[name]
             rival = penalty.term.adversary_loss(its_pass)
             if rival is not None:

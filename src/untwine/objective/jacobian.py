@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
@@ -15,7 +16,7 @@ from untwine.model.info import Info
 from untwine.model.jacobian import centred, choose, chosen_tangents, power_sum, unit_tangents
 from untwine.model.passes import push
 from untwine.objective.core import Penalty, penalty
-from untwine.objective.schedules import schedule
+from untwine.objective.schedules import ends
 from untwine.objective.terms import Needs, Pass, Term
 from untwine.parts import part
 from untwine.quantities import Bound
@@ -31,9 +32,15 @@ class Jacobian(Term):
     through: Literal["decoder", "both"] = "decoder"
     eps: PositiveNumber = 1e-3
     images: tuple[Count, Count] = (1, 1)  # a fraction, as integers, since floats may differ by member
+    every: Count = field(default=1, metadata={"added": True})
 
     def __post_init__(self) -> None:
-        schedule(self.eps)  # refuses a function that is no schedule
+        for number in ends(self.eps):
+            if number <= 0:
+                raise UntwineError(
+                    f"eps of penalty 'jacobian' must stay positive, and this schedule begins or ends at {number:g}: "
+                    "ramp(0.001, 1000, start=0.1) would do"
+                )
         if self.images[0] > self.images[1]:
             raise UntwineError(f"images of penalty 'jacobian' must be a fraction of at most 1, not {self.images}")
 
@@ -46,6 +53,7 @@ class Jacobian(Term):
             # Central differences have a pass of their own, around z.
             fixed=Fraction(*self.images) if self.through == "decoder" and self.estimator != "central" else False,
             differences=self.estimator == "finite",
+            every=self.every,
         )
 
     def value(self, passed: Pass) -> Float[Tensor, ""]:
@@ -104,6 +112,7 @@ def jacobian(
     through: Literal["decoder", "both"] = "decoder",
     eps: PositiveNumber = 1e-3,
     images: Annotated[float, _SHARE] | None = None,
+    every: Count = 1,
 ) -> Penalty:
     """The L1 norm (p=1) or squared L2 norm (p=2) of the decoder's Jacobian.
 
@@ -120,12 +129,13 @@ def jacobian(
         eps: The step of finite differences; a schedule must stay positive.
         images: The share of the batch whose mean is taken, at least one image, at evenly spaced places: unbiased too,
             since batches are drawn at random. None takes every image.
+        every: It is computed at every n-th step alone, n times as strong: so the other steps cost nothing.
     """
     images = 1.0 if images is None else images
     share = Fraction(images).limit_denominator(1000)  # 0.1 is a tenth, not the float next to it
     if share == 0:
         raise UntwineError(f"images is a share of the batch, a thousandth or more, not {images!r}")
-    return Penalty(Jacobian(p, estimator, columns, through, eps, share.as_integer_ratio()))
+    return Penalty(Jacobian(p, estimator, columns, through, eps, share.as_integer_ratio(), every))
 
 
 @part

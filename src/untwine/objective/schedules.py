@@ -14,7 +14,7 @@ import numpy as np
 from untwine.arguments import Count, Number, PerMember, Whole
 from untwine.errors import UntwineError
 from untwine.namespace import directory
-from untwine.parts import Each, Part, number, part
+from untwine.parts import Each, Part, leaves, number, part, rebuild
 
 
 class Schedule(Part, kind="schedule"):
@@ -160,6 +160,25 @@ def _last_end(*schedules: Schedule) -> int:
 def schedule(value: Number) -> Schedule:
     """Any number as a schedule."""
     return value if isinstance(value, Schedule) else Constant(number(value))
+
+
+def ends(value: Number) -> list[float]:
+    """The first and the last number of a schedule; where it differs by member, those of each member.
+
+    One that never ends has its first number twice.
+
+    >>> ends(ramp([1.0, 2.0], 100, start=0.5)), ends(3.0)
+    ([0.5, 1.0, 0.5, 2.0], [3.0, 3.0])
+    """
+
+    def differs(leaf: Any) -> bool:
+        return isinstance(leaf, Each)
+
+    moving = schedule(value)
+    by_member = [each.values for each in leaves(moving, differs)]
+    rows = zip(*by_member, strict=False) if by_member else [()]
+    steps = [0, max(0, moving.ends())]
+    return [end for row in rows for end in rebuild(moving, differs, iter(row))(steps).tolist()]
 
 
 @Schedule.registry.bound

@@ -53,6 +53,7 @@ class Needs:
             gradients reach the decoder alone: False for none, True for all, or a fraction.
         differences: Whether finite differences are pushed through the decoder's pass, which must then keep what they
             need.
+        every: At how many steps it counts once: it is computed at every n-th step alone, and counts n times there.
     """
 
     noise: Mapping[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
@@ -63,6 +64,7 @@ class Needs:
     examples: int = 1
     fixed: bool | Fraction = False
     differences: bool = False
+    every: int = 1
 
 
 @dataclass(frozen=True)

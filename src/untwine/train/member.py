@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from untwine.errors import UntwineError
 from untwine.methods import methods
+from untwine.methods.registry import as_stored
 from untwine.model import likelihoods, networks, posteriors, priors  # noqa: F401 - a spec names their parts
 from untwine.model.networks import Network
 from untwine.objective import pairing  # noqa: F401 - likewise
@@ -118,7 +119,8 @@ def to_objective(method: Any) -> Objective:
         return objective
     if "name" not in method:
         raise UntwineError(f"a method is {{'name': ..., ...}} or {{'objective': ...}}, not {sorted(method)}")
-    return methods.call(method["name"], {key: from_json(value) for key, value in method.items() if key != "name"})
+    arguments = {key: from_json(value) for key, value in method.items() if key != "name"}
+    return methods.call(method["name"], as_stored(method["name"], arguments))
 
 
 def method_json(objective: Objective) -> dict[str, Any]:

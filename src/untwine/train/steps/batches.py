@@ -124,12 +124,12 @@ class Batches:
         return torch.cat((self.table(numbers), self.table.observe(partners)), 1)
 
     def blocks(self, first: int, last: int) -> Iterator[Block]:
-        """The steps [first, last) in blocks; batches that are not on the device are fetched one step ahead."""
+        """The steps [first, last) in blocks; batches that take a while are made one step ahead."""
         with ThreadPoolExecutor(1) as pool:
+            ahead = pool if self.table.streamed or self.pairing is not None else None
             for start in range(first, last, self.block):
                 steps = torch.arange(start, min(start + self.block, last), device=self.home)
-                fetch = None if self.gathered else pool
-                yield Block(start, self._sources(steps), self.filled(steps), self._examples, fetch)
+                yield Block(start, self._sources(steps), self.filled(steps), self._examples, ahead)
 
     def __call__(self, first: int, last: int) -> Iterator[Inputs]:
         """The inputs of the steps [first, last)."""

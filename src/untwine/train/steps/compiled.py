@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from torch.utils import _pytree as pytree
 
 from untwine.kernels.dispatch import fast
 from untwine.train.steps.batches import Batches, Block, Inputs
+from untwine.train.steps.pack import Turn
 from untwine.train.steps.step import PlainStep, Schedules
 from untwine.train.steps.table import scaled
 
@@ -61,8 +63,9 @@ class CompiledStep:
         before = {name: value.clone() for name, value in self.state.tensors().items()}
         try:
             with fast():
-                kinds = (False, True) if self.function.pack.terms[1] else (False,)
-                self.variants = {watch: self._variant(watch) for watch in kinds}
+                pack = self.function.pack
+                kinds = itertools.product((False, True) if pack.terms[1] else (False,), sorted(pack.turns()))
+                self.variants = {kind: self._variant(*kind) for kind in kinds}
         finally:
             self.state.fill(before)
 
@@ -95,16 +98,16 @@ class CompiledStep:
             buffers["batches"] = [torch.zeros(members, self.width, *batches.info.shape, **like) for _ in twice]
         return buffers
 
-    def _variant(self, watch: bool) -> Callable[[], Tensor]:
+    def _variant(self, watch: bool, turn: Turn) -> Callable[[], Tensor]:
         """A function that takes a step and returns its terms."""
         with torch.enable_grad(), _unchecked():
-            traced = _traced(self._flat_function(watch), self.flat)
+            traced = _traced(self._flat_function(watch, turn), self.flat)
         if self.backend == "trace":
             return lambda: traced(*self.flat)[0]
         compiled = _inductor(traced, self.flat)
         return self._captured(compiled) if self.device.type == "cuda" else lambda: compiled(*self.flat)[0]
 
-    def _flat_function(self, watch: bool) -> Callable[..., list[Tensor]]:
+    def _flat_function(self, watch: bool, turn: Turn) -> Callable[..., list[Tensor]]:
         """A step as a function of the flat tensors; it changes some of them, and returns its terms."""
 
         def step(*flat: Tensor) -> list[Tensor]:
@@ -116,7 +119,9 @@ class CompiledStep:
             else:
                 x = buffers["batches"]
             inputs = Inputs(buffers["start"] + place[0], x[0], now["noise"], x[1] if len(x) > 1 else None)
-            terms, new = self.function(state, buffers["parts"], inputs, now["schedules"], watch, compiled=True)
+            terms, new = self.function(
+                state, buffers["parts"], inputs, now["schedules"], watch, compiled=True, turn=turn
+            )
             for name, value in new.items():
                 state[name].copy_(value)
             place.add_(1)
@@ -169,7 +174,7 @@ class CompiledStep:
         if "batches" in self.buffers:
             for buffer, batch in zip(self.buffers["batches"], self.block.examples(i), strict=False):
                 buffer.copy_(batch)
-        return self.variants[watch]()
+        return self.variants[watch, self.function.pack.turn(self.block.start + i)]()
 
 
 def _traced(function: Callable[..., Any], tensors: list[Tensor]) -> torch.fx.GraphModule:
@@ -211,9 +216,9 @@ def _announced() -> None:
     """Tell Inductor of our operators, since it compiles an operator differently when it first meets it."""
     from torch._inductor import lowering
 
-    from untwine.kernels import operators
+    from untwine.kernels import norm_operators, operators
 
-    for operator in operators.OPERATORS:
+    for operator in (*operators.OPERATORS, *norm_operators.OPERATORS):
         if operator._opoverload not in lowering.lowerings:
             lowering.make_fallback(operator._opoverload, lowering.constrain_to_fake_tensors, warn=False)
 

@@ -6,9 +6,10 @@ So `Pack.step` is a pure function: it takes weights and a batch, and returns ter
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -22,7 +23,7 @@ from untwine.model.info import Info
 from untwine.model.networks.initial import initialise
 from untwine.model.passes import is_known
 from untwine.model.vae import VAE, create, refuse_state, seeded
-from untwine.objective.core import Objective, Penalty, is_leaf
+from untwine.objective.core import Objective, Penalty, gather, is_leaf
 from untwine.objective.evaluation import evaluate
 from untwine.objective.schedules import Schedule, schedule
 from untwine.parts import leaves, rebuild, structure, to_json
@@ -30,6 +31,8 @@ from untwine.train.member import Member
 from untwine.train.steps.batches import Batches, Inputs
 from untwine.train.steps.stack import Stack, Weights, member_share, stacked
 from untwine.train.steps.table import Table
+
+Turn: TypeAlias = tuple[tuple[str, int], ...]  # penalties, and how often each counts at a step
 
 
 def build(member: Member, info: Info) -> VAE:
@@ -58,6 +61,9 @@ class Pack(Stack):
             raise UntwineError("these members differ in more than numbers: they cannot train as one pack")
         self.objective: Objective = self.objectives[0]
         self.needs = self.objective.needs(info)
+        penalties = {name: penalty for name, penalty in self.objective.penalties.items() if not penalty.watched}
+        every = {name: penalty.term.needs(info).every for name, penalty in penalties.items()}
+        self.every = {name: steps for name, steps in every.items() if steps > 1}
         models = [self._with_adversaries(member) for member in members]
         super().__init__(models, device, batching)
         self._initial = stacked(models)
@@ -101,6 +107,14 @@ class Pack(Stack):
         rivals = list(dict.fromkeys(f"{name.partition('/')[0]}_adversary" for name in self.needs.adversaries))
         return ([*trained, *rivals], watched), slice(len(trained), len(trained) + len(rivals))
 
+    def turn(self, step: int) -> Turn:
+        """How often each penalty counts at a step that does not count once at every step."""
+        return tuple((name, 0 if step % steps else steps) for name, steps in self.every.items())
+
+    def turns(self) -> set[Turn]:
+        """All that `turn` may return."""
+        return {self.turn(step) for step in range(math.lcm(*self.every.values()))}
+
     # --- what depends on the step alone ------------------------------------------------------------
 
     def penalty_weights(self, steps: np.ndarray) -> list[Tensor]:
@@ -133,6 +147,7 @@ class Pack(Stack):
         watch: bool = False,
         alive: Sequence[bool] | None = None,
         compiled: bool = False,
+        turn: Turn = (),
     ) -> tuple[Float[Tensor, "members terms"], Float[Tensor, "members parameters"]]:
         """The terms and gradients of every member on its own batch.
 
@@ -144,11 +159,12 @@ class Pack(Stack):
             watch: Whether the terms that are only watched are computed too.
             alive: Which members still train; those that do not may be skipped. None means all.
             compiled: Whether this becomes part of a compiled step, which computes equal passes once.
+            turn: How often penalties count at this step, where that is not once (see `Pack.turn`).
         """
         second = () if inputs.second is None else (inputs.second,)
 
         def terms(vae: VAE, x: Tensor, weights: Sequence[Tensor], noise: Mapping[str, Tensor], *second: Any) -> Tensor:
-            return self._terms(vae, x, weights, noise, watch, compiled, *second)
+            return self._terms(vae, x, weights, noise, watch, compiled, turn, *second)
 
         if self.batching == "vmap":
             leaf = self._leaves(self.views(parameters))
@@ -180,12 +196,16 @@ class Pack(Stack):
         noise: Mapping[str, Tensor],
         watch: bool,
         compiled: bool,
+        turn: Turn,
         second: Tensor | None = None,
     ) -> Tensor:
         penalties: Mapping[str, Penalty] = rebuild(self.objective.penalties, is_leaf, iter(weights))
-        size, pairing = self.info.data_size, self.objective.pairing
+        size, pairing, counts = self.info.data_size, self.objective.pairing, dict(turn)
+        needs = self.needs
+        if 0 in counts.values():
+            needs = gather({name: one for name, one in penalties.items() if counts.get(name) != 0}, self.info)
         with torch.autocast(self.device.type, self.precision, enabled=self.precision != torch.float32):
-            terms = evaluate(vae, penalties, x, noise, size, watch, pairing, second, self.needs, compiled)
+            terms = evaluate(vae, penalties, x, noise, size, watch, pairing, second, needs, compiled, counts)
         names = self.terms[0] + (self.terms[1] if watch else [])
         return torch.stack([terms[name].float() for name in names])
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from untwine.train.steps.batches import Block, Inputs
 from untwine.train.steps.optimisers import make as make_optimiser
-from untwine.train.steps.pack import Pack
+from untwine.train.steps.pack import Pack, Turn
 from untwine.train.steps.stack import Weights
 
 Schedules = dict[str, tuple[Tensor, ...]]  # weights, rates, and corrections of the optimisers
@@ -106,6 +106,7 @@ class StepFunction:
         watch: bool,
         alive: Sequence[bool] | None = None,
         compiled: bool = False,
+        turn: Turn = (),
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """The terms `[members, terms]` of a step, and the state after it.
 
@@ -117,9 +118,10 @@ class StepFunction:
             watch: Whether terms that are only watched are computed too.
             alive: Which members still train, where that is known; the others may be skipped.
             compiled: Whether this becomes part of a compiled step.
+            turn: How often penalties count at this step (see `Pack.turn`).
         """
         weights = schedules["weights"]
-        terms, gradients = self.pack.step(state["parameters"], buffers, inputs, weights, watch, alive, compiled)
+        terms, gradients = self.pack.step(state["parameters"], buffers, inputs, weights, watch, alive, compiled, turn)
         return terms, self._updated(state, inputs.step, terms, gradients, schedules)
 
     @torch.no_grad()
@@ -185,7 +187,8 @@ class PlainStep:
         state = self.state
         now = {name: tuple(value[i] for value in values) for name, values in self.schedules.items()}
         alive = state.alive.tolist() if state.alive.device.type == "cpu" else None  # a GPU would have to be waited for
-        return self.function(state.tensors(), state.buffers, self.block.inputs(i), now, watch, alive)
+        turn = self.function.pack.turn(self.block.start + i)
+        return self.function(state.tensors(), state.buffers, self.block.inputs(i), now, watch, alive, turn=turn)
 
     def __call__(self, i: int, watch: bool) -> Tensor:
         terms, new = self.compute(i, watch)

@@ -1,4 +1,4 @@
-"""The table of training examples, on the device or fetched for each step."""
+"""The table of training examples: on the device, or computed as steps need them."""
 
 from __future__ import annotations
 
@@ -6,20 +6,26 @@ import os
 
 import numpy as np
 import torch
+from jaxtyping import Int64, Shaped
 from torch import Tensor
 
 from untwine.data import Dataset, FactorSpace
 from untwine.data.moments import Standard
 from untwine.errors import UntwineError
 
+_AT_ONCE = 1 << 24  # bytes of examples that are computed in a moment
+
 
 class Table:
     """Training examples by number: kept on the device if they fit there, else fetched for each step.
 
+    On a CPU no step waits for the examples of later ones: unless they are few or in memory, each is computed when it
+    is first needed. On other devices all of them are there before the first step.
+
     Args:
         dataset: Where the examples come from.
         device: Where they are wanted.
-        resident: Whether to keep all of them on the device; None decides by the room there is.
+        resident: Whether to put all of them on the device first (True) or to keep none (False); None decides.
         uses: How many examples will be asked for: a table larger than that is not worth making.
         standard: The means and standard deviations with which images are standardised.
     """
@@ -34,9 +40,14 @@ class Table:
     ):
         self.dataset, self.device = dataset, device
         self.standard = constants(standard, device)
+        kept = False
         if resident is None:
-            resident = (uses is None or len(dataset) <= uses) and dataset.nbytes <= _room(device)
+            fits = (uses is None or len(dataset) <= uses) and dataset.nbytes <= _room(device)
+            kept = fits and device.type == "cpu" and not dataset.in_memory and dataset.nbytes > _AT_ONCE
+            resident = fits and not kept
         self.rows = _on_device(dataset, device) if resident else None
+        self.streamed = not (kept or resident)  # fetched for each step, so that it pays to fetch them ahead
+        self._batch = Kept(dataset) if kept else dataset.batch
         self._draw = getattr(dataset, "draw", None) if device.type == "cuda" else None
 
     def observe(self, factors: Tensor) -> Tensor:
@@ -58,8 +69,34 @@ class Table:
         if self.rows is not None:
             examples = self.rows[numbers.flatten().to(self.device)]
         else:
-            examples = torch.from_numpy(self.dataset.batch(numbers.flatten().cpu().numpy())).to(self.device)
+            examples = torch.from_numpy(self._batch(numbers.flatten().cpu().numpy())).to(self.device)
         return scaled(examples, self.standard).unflatten(0, numbers.shape)
+
+
+class Kept:
+    """Examples of a dataset, each computed when it is first asked for and then kept, in the order of these requests.
+
+    So the memory in use grows with the examples that were seen.
+
+    >>> import untwine.datasets
+    >>> dots = untwine.datasets.three_dots(examples=100)
+    >>> bool((Kept(dots)(np.array([7, 3, 7])) == dots.batch([7, 3, 7])).all())
+    True
+    """
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset, self._count = dataset, 0
+        self._examples = np.empty((len(dataset), *dataset.shape), dataset.dtype)
+        self._places = np.full(len(dataset), -1)  # of the examples that were computed
+
+    def __call__(self, numbers: Int64[np.ndarray, " n"]) -> Shaped[np.ndarray, "n ..."]:
+        """The examples with these numbers."""
+        new = np.unique(numbers[self._places[numbers] < 0])
+        if len(new):
+            places = np.arange(self._count, self._count + len(new))
+            self._examples[places], self._places[new] = self._dataset.batch(new), places
+            self._count += len(new)
+        return self._examples[self._places[numbers]]
 
 
 def _on_device(dataset: Dataset, device: torch.device) -> Tensor:
