@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -22,23 +23,24 @@ from untwine.train.steps.pack import Pack
 from untwine.train.steps.table import Table
 from untwine.train.steps.trainer import Trainer
 
+_exact = functools.partial(jl1_vae, anneal=0, estimator="exact", columns=None)
+_finite = functools.partial(jl1_vae, anneal=0, estimator="finite", columns=1, eps=0.1)
+
 # The penalty's gradient reaches encoder and decoder, as in Eq. 3, except where the name says decoder (the default).
 VARIANTS: dict[str, Callable[[], Any]] = {
     "beta_vae": lambda: beta_vae(4.0),
-    "jl1_vae exact": lambda: jl1_vae(anneal=0, through="both"),
-    "jl1_vae finite differences": lambda: jl1_vae(anneal=0, estimator="finite", through="both"),
-    "jl1_vae exact decoder": lambda: jl1_vae(anneal=0),
-    "jl1_vae k=1": lambda: jl1_vae(anneal=0, columns=1, through="both"),
-    "jl1_vae k=2": lambda: jl1_vae(anneal=0, columns=2, through="both"),
-    "jl1_vae k=3": lambda: jl1_vae(anneal=0, columns=3, through="both"),
-    "jl1_vae k=1 quarter": lambda: jl1_vae(anneal=0, columns=1, images=0.25, through="both"),
-    "jl1_vae k=1 eighth": lambda: jl1_vae(anneal=0, columns=1, images=0.125, through="both"),
-    "jl1_vae k=1 decoder": lambda: jl1_vae(anneal=0, columns=1),
-    "jl1_vae k=1 quarter decoder": lambda: jl1_vae(anneal=0, columns=1, images=0.25),
-    "jl1_vae finite k=1 decoder": lambda: jl1_vae(anneal=0, columns=1, estimator="finite", eps=0.1),
-    "jl1_vae finite k=1 quarter decoder": lambda: jl1_vae(
-        anneal=0, columns=1, estimator="finite", eps=0.1, images=0.25
-    ),
+    "jl1_vae exact": lambda: _exact(through="both"),
+    "jl1_vae finite differences": lambda: _finite(columns=None, eps=1e-3, through="both"),
+    "jl1_vae exact decoder": _exact,
+    "jl1_vae k=1": lambda: _exact(columns=1, through="both"),
+    "jl1_vae k=2": lambda: _exact(columns=2, through="both"),
+    "jl1_vae k=3": lambda: _exact(columns=3, through="both"),
+    "jl1_vae k=1 quarter": lambda: _exact(columns=1, images=0.25, through="both"),
+    "jl1_vae k=1 eighth": lambda: _exact(columns=1, images=0.125, through="both"),
+    "jl1_vae k=1 decoder": lambda: _exact(columns=1),
+    "jl1_vae k=1 quarter decoder": lambda: _exact(columns=1, images=0.25),
+    "jl1_vae finite k=1 decoder": _finite,
+    "jl1_vae finite k=1 quarter decoder": lambda: _finite(images=0.25),
 }
 
 
