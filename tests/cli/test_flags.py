@@ -74,3 +74,24 @@ def test_every_flag_has_help(registry: Registry, name: str):
     lacking = [field.name for field in fields if not flags.argument_help(function, field.name)]
     assert not lacking, f"{registry.kind} {name}: its docstring lists no {lacking} under 'Args:'"
     assert {field.name for field in fields} <= set(inspect.signature(function).parameters)
+
+
+def test_none_is_a_value_where_the_annotation_has_it():
+    """Also where it is not the default; elsewhere it is no number."""
+
+    def sampled(columns: Count | None = 1, images: float | None = None, steps: Count = 2) -> None:
+        """Nothing."""
+
+    def read(*words: str) -> dict[str, Any]:
+        fields = [(field.name, field.type, field) for field in flags.dataclasses.fields(flags.arguments(sampled))]
+        return flags.values(flags.parse("test", "", fields, list(words)))
+
+    assert read("--columns", "none", "--images", "None", "--steps", "3") == {
+        "columns": None,
+        "images": None,
+        "steps": 3,
+        "imports": None,
+    }
+    assert (read()["columns"], read("--columns", "2")["columns"]) == (1, 2)
+    with pytest.raises(SystemExit):
+        read("--steps", "none")

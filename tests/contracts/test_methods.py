@@ -22,6 +22,7 @@ from torch.nn import functional as F
 
 import untwine as uw
 from untwine.errors import UntwineError
+from untwine.methods.registry import as_stored
 from untwine.model.info import Info
 from untwine.model.networks.initial import initialise
 from untwine.model.vae import VAE, create
@@ -100,17 +101,17 @@ def elbo(plain: Plain, beta: float) -> Tensor:
 def jacobian_vae(power: int) -> Callable[..., Tensor]:
     def loss(plain: Plain, beta: float = 4.0, gamma: float = 0.1, anneal: int = 100_000, **rest: Any) -> Tensor:
         z = plain.z() if rest.get("through") == "both" else plain.z().detach()
-        columns = plain.columns(z)
-        if "estimator" in rest:
-            eps, start = rest.get("eps", 1e-3), {"finite": 0.0, "central": -0.5}[rest["estimator"]]
+        columns, estimator, count = plain.columns(z), rest.get("estimator", "finite"), rest.get("columns", 1)
+        if estimator != "exact":
+            eps, start = rest.get("eps", 0.1), {"finite": 0.0, "central": -0.5}[estimator]
             steps = eps * torch.eye(LATENTS, dtype=plain.x.dtype)
             image = lambda z: torch.sigmoid(plain.decode(z))
             columns = [(image(z + (1 + start) * step) - image(z + start * step)) / eps for step in steps]
             columns = torch.stack(columns, -1)
         norms = columns.abs().pow(power).sum(1)  # [batch, latent]
-        if rest.get("columns"):
-            chosen = plain.batch.noise["jacobian/columns"].argsort(1)[:, : rest["columns"]]
-            norms = norms.gather(1, chosen) * LATENTS / rest["columns"]
+        if count is not None:
+            chosen = plain.batch.noise["jacobian/columns"].argsort(1)[:, :count]
+            norms = norms.gather(1, chosen) * LATENTS / count
         if rest.get("images"):  # of four: the second, or the first and third
             norms = norms[{0.25: [1, 1, 1, 1], 0.5: [0, 0, 2, 2]}[rest["images"]]]
         return elbo(plain, ramped(beta, anneal)) + ramped(gamma, anneal) * norms.sum() / BATCH
@@ -266,6 +267,7 @@ def ada(average: str) -> Callable[..., Tensor]:
 
 
 # Each method with its equation, and the arguments to try it with.
+EXACT: dict[str, Any] = {"columns": None, "estimator": "exact"}
 TABLE: dict[str, list[tuple[Callable[..., Tensor], dict[str, Any]]]] = {
     "ae": [(lambda plain: plain.cross_entropy(plain.encode(plain.x)), {})],
     "vae": [(lambda plain: elbo(plain, 1.0), {})],
@@ -291,21 +293,24 @@ TABLE: dict[str, list[tuple[Callable[..., Tensor], dict[str, Any]]]] = {
     "ada_mlvae": [(ada("product"), {}), (ada("product"), {"beta": 4.0, "distance": "forward"})],
     "jl1_vae": [
         (jacobian_vae(1), {}),
-        (jacobian_vae(1), {"beta": 2.0, "gamma": 3.0, "anneal": 0}),
-        (jacobian_vae(1), {"gamma": 3.0, "anneal": 5, "columns": 2}),
-        (jacobian_vae(1), {"gamma": 3.0, "anneal": 5, "through": "both"}),
-        (jacobian_vae(1), {"gamma": 3.0, "anneal": 5, "estimator": "finite"}),
-        (jacobian_vae(1), {"gamma": 3.0, "anneal": 5, "estimator": "finite", "eps": 0.5, "columns": 2}),
+        (jacobian_vae(1), EXACT),
+        (jacobian_vae(1), EXACT | {"beta": 2.0, "gamma": 3.0, "anneal": 0}),
+        (jacobian_vae(1), EXACT | {"gamma": 3.0, "anneal": 5, "columns": 2}),
+        (jacobian_vae(1), EXACT | {"gamma": 3.0, "anneal": 5, "through": "both"}),
+        (jacobian_vae(1), {"gamma": 3.0, "anneal": 5, "columns": None, "eps": 1e-3}),
+        (jacobian_vae(1), {"gamma": 3.0, "anneal": 5, "eps": 0.5, "columns": 2}),
         (jacobian_vae(1), {"gamma": 3.0, "anneal": 5, "estimator": "central", "eps": 0.5, "columns": 2}),
-        (jacobian_vae(1), {"gamma": 3.0, "anneal": 5, "columns": 1, "images": 0.25}),
-        (jacobian_vae(1), {"gamma": 3.0, "anneal": 5, "through": "both", "images": 0.5}),
+        (jacobian_vae(1), {"gamma": 3.0, "anneal": 5, "images": 0.25}),
+        (jacobian_vae(1), EXACT | {"gamma": 3.0, "anneal": 5, "columns": 1, "images": 0.25}),
+        (jacobian_vae(1), EXACT | {"gamma": 3.0, "anneal": 5, "through": "both", "images": 0.5}),
     ],
     "jl2_vae": [
         (jacobian_vae(2), {}),
-        (jacobian_vae(2), {"beta": 2.0, "gamma": 3.0, "anneal": 0}),
-        (jacobian_vae(2), {"gamma": 3.0, "anneal": 5, "columns": 1}),
-        (jacobian_vae(2), {"gamma": 3.0, "anneal": 5, "through": "both"}),
-        (jacobian_vae(2), {"gamma": 3.0, "anneal": 5, "estimator": "finite", "images": 0.5}),
+        (jacobian_vae(2), EXACT),
+        (jacobian_vae(2), EXACT | {"beta": 2.0, "gamma": 3.0, "anneal": 0}),
+        (jacobian_vae(2), EXACT | {"gamma": 3.0, "anneal": 5, "columns": 1}),
+        (jacobian_vae(2), EXACT | {"gamma": 3.0, "anneal": 5, "through": "both"}),
+        (jacobian_vae(2), {"gamma": 3.0, "anneal": 5, "columns": None, "eps": 1e-3, "images": 0.5}),
         (jacobian_vae(2), {"gamma": 3.0, "anneal": 5, "estimator": "central", "eps": 0.5, "images": 0.5}),
     ],
 }
@@ -415,12 +420,14 @@ def test_json_makes_an_equal_objective(name, equation, arguments):
     assert from_json(json.loads(json.dumps(to_json(objective)))) == objective
     spec = objective.method
     plain = {key: value for key, value in arguments.items() if key not in ("likelihood", "divergence")}
-    assert spec["name"] == name and {key: spec[key] for key in plain} == plain
+    stored = uw.methods.get(name).added | spec
+    assert spec["name"] == name and {key: stored[key] for key in plain} == plain
     written = json.loads(json.dumps({key: to_json(value) for key, value in spec.items()}))
     rest = {key: from_json(value) for key, value in written.items() if key != "name"}
-    assert uw.methods.get(name)(**rest) == objective
-    added = [key for key in uw.methods.get(name).added if key not in arguments]  # left out at their defaults
-    assert list(rest) == [key for key in inspect.signature(uw.methods.get(name)).parameters if key not in added]
+    assert uw.methods.get(name)(**as_stored(name, rest)) == objective
+    parameters, added = inspect.signature(uw.methods.get(name)).parameters, uw.methods.get(name).added
+    given = {key: arguments.get(key, parameter.default) for key, parameter in parameters.items()}
+    assert list(rest) == [key for key in parameters if key not in added or given[key] != added[key]]
 
 
 @pytest.mark.parametrize(("name", "key", "default"), NUMBERS)
@@ -438,8 +445,8 @@ def test_every_number_may_differ_by_member(name, key, default):
 def test_every_number_may_be_a_schedule(name, key, default):
     method = uw.methods.get(name)
     rest = {"anneal": 0} if "anneal" in inspect.signature(method).parameters else {}
-    half = default or 0.5
-    objective = method(**{key: uw.cyclic(uw.ramp(2 * half, 2), 3)}, **rest)
+    half, start = (0.125, 0.0625) if key == "eps" else (default or 0.5, 0.0)  # a step may not be 0
+    objective = method(**{key: uw.cyclic(uw.ramp(2 * half - start, 2, start=start), 3)}, **rest)
     assert from_json(json.loads(json.dumps(to_json(objective)))) == objective
     constant = method(**{key: half}, **rest)
     assert at_step(objective.penalties, 4) == at_step(constant.penalties, 4)  # half-way in its second cycle

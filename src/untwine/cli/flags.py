@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated, Any
 
@@ -86,6 +87,7 @@ def flag(
     prefix: bool = True,
     called: str | None = None,
     shown: str | None = None,
+    optional: bool = False,
 ) -> tuple[str, Any, Any]:
     """A field of a dataclass that tyro turns into a flag.
 
@@ -98,12 +100,13 @@ def flag(
         prefix: Whether the name of the group stands before that of the flag, as in `--dataset.size`.
         called: The name of the flag, if it is not that of the field.
         shown: The text in place of the default in the help.
+        optional: Whether the value may be none, also where that is not the default.
     """
     import tyro
     from tyro.constructors import PrimitiveConstructorSpec
 
     def parse(texts: list[str]) -> Any:
-        if default is None and [text.lower() for text in texts] == ["none"]:
+        if (default is None or optional) and [text.lower() for text in texts] == ["none"]:
             return None
         return tuple(map(read, texts)) if several else read(texts[0])
 
@@ -115,6 +118,8 @@ def flag(
     metavar = METAVAR.get(read, "NAME" if called or isinstance(default, str) else "TEXT")
     if isinstance(read, Choice):
         metavar = "|".join(map(hyphens, read.choices))
+    if optional and default is not None:
+        metavar += "|none"
     spec = PrimitiveConstructorSpec(
         nargs="*" if several else 1,
         metavar=f"{metavar} ..." if several else metavar,
@@ -176,7 +181,8 @@ def arguments(
         help = argument_help(function, name)
         if name in (choices or {}):
             help = f"{help or ''} One of {(choices or {})[name]}.".strip()
-        fields.append(flag(name, read, several, default, help, prefix, shown=(shown or {}).get(name)))
+        optional = type(None) in typing.get_args(annotations[name])
+        fields.append(flag(name, read, several, default, help, prefix, None, (shown or {}).get(name), optional))
     return dataclasses.make_dataclass(function.__name__, fields, kw_only=True)
 
 
