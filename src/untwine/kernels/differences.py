@@ -57,8 +57,8 @@ class _ReLU(_Activation):
 
 class _Sigmoid(_Activation):
     def difference(self, layer: Any, a: Tensor, d: Tensor) -> Tensor:
-        sign = torch.copysign(d.new_ones(()), d)  # so that no exponential overflows
-        return torch.copysign(torch.expm1(-d.abs()), d) * (-sign * a).sigmoid() * (sign * (a + d)).sigmoid()
+        sign = 1 - 2 * (d < 0).to(d.dtype)  # so that no exponential overflows
+        return -sign * torch.expm1(-d.abs()) * (-sign * a).sigmoid() * (sign * (a + d)).sigmoid()
 
     def slopes(self, layer: Any, a: Tensor, d: Tensor) -> tuple[Tensor, Tensor]:
         after = (a + d).sigmoid()
