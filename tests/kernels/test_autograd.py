@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from untwine.kernels import norm_operators, operators
+from untwine.kernels.chains.links import Mask
 from untwine.kernels.dispatch import Stage, fast, stages
 from untwine.kernels.geometry import Geometry
 from untwine.kernels.layers import Conv2d, ConvTranspose2d, Linear
-from untwine.kernels.links import Mask
 from untwine.model.jacobian import column_sum, power_sum, unit_tangents
 from untwine.model.passes import flatten, push, trace
 

@@ -20,10 +20,10 @@ import untwine as uw
 from untwine.errors import UntwineError
 from untwine.kernels import cuda_launch as cuda
 from untwine.kernels import tiling
+from untwine.kernels.chains.links import Link, Plan
 from untwine.kernels.dispatch import Stage, fast, stages
 from untwine.kernels.epilogue import Behind
 from untwine.kernels.geometry import Geometry
-from untwine.kernels.links import Link, Plan
 from untwine.model.info import Info
 from untwine.model.passes import flatten
 

@@ -16,11 +16,11 @@ import torch
 from torch import Tensor, nn
 
 from untwine.kernels import norm_operators
-from untwine.kernels.autograd import Chain, ChainNorm
-from untwine.kernels.difference_chain import DifferenceChain, DifferenceNorm
+from untwine.kernels.chains.autograd import Chain, ChainNorm
+from untwine.kernels.chains.differences import DifferenceChain, DifferenceNorm
+from untwine.kernels.chains.links import Link, Plan
 from untwine.kernels.geometry import Geometry
 from untwine.kernels.layers import torch_type
-from untwine.kernels.links import Link, Plan
 
 _FAST: ContextVar[bool] = ContextVar("fast", default=False)
 

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from untwine.kernels import norm_operators, operators
+from untwine.kernels.chains.links import Link, Mask, Plan
 from untwine.kernels.differences import difference_and_slopes
 from untwine.kernels.geometry import sum_unrolled
-from untwine.kernels.links import Link, Mask, Plan
 
 
 @dataclass(frozen=True)

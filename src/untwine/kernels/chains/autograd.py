@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from untwine.kernels import norm_operators, operators
+from untwine.kernels.chains.links import Link, Mask, Plan, masks_of
 from untwine.kernels.geometry import sum_unrolled
-from untwine.kernels.links import Link, Mask, Plan, masks_of
 
 
 class Chain(torch.autograd.Function):
