@@ -34,6 +34,10 @@ DECODERS = {
     "in place": lambda: nn.Sequential(
         nn.Linear(3, 8), nn.ReLU(inplace=True), nn.Linear(8, 4, bias=False), nn.Sigmoid()
     ),
+    "in place, without a rule": lambda: nn.Sequential(
+        *(nn.Linear(3, 8), nn.ELU(inplace=True), nn.Linear(8, 4), nn.LeakyReLU(0.2, inplace=True), nn.Linear(4, 4)),
+        *(nn.Sequential(nn.Hardswish(inplace=True), Wave()), nn.Linear(4, 4)),
+    ),
     "others": lambda: nn.Sequential(
         *(nn.Linear(3, 32), nn.GroupNorm(2, 32), nn.SiLU(), nn.Unflatten(1, (2, 4, 4)), Wave()),
         *(nn.Conv2d(2, 2, 3, padding="same"), nn.Conv2d(2, 3, 3, 1, 1, padding_mode="circular"), nn.Flatten()),

@@ -35,7 +35,9 @@ def test_pages_are_kept_and_then_returned():
     assert kept < 0.1 * after
 
 
-def test_other_libraries_are_left_alone(monkeypatch):
-    monkeypatch.setattr(memory, "_glibc", lambda: None)
+def test_other_libraries_are_left_alone(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(memory.platform, "libc_ver", lambda: ("musl", "1.2"))
+    monkeypatch.setattr(memory.ctypes, "CDLL", lambda name: pytest.fail("it was opened"))
+    monkeypatch.setattr(memory, "_glibc", memory._glibc.__wrapped__)
     with memory.kept_memory():
-        pass
+        assert memory._glibc() is None

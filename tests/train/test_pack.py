@@ -54,7 +54,7 @@ def test_a_penalty_at_every_third_step(batching: str) -> None:
         packs = {name: Pack(run.members(), run.info(), CPU, batching) for name, run in
                  (("lazy", lazy), ("always", always), ("without", without))}  # fmt: skip
         pack, table = packs["lazy"], Table(lazy.make_dataset(), CPU)
-        assert pack.turns() == {(("jacobian", 0),), (("jacobian", 3),)} and packs["always"].turns() == {()}
+        assert pack.turns(9) == {(("jacobian", 0),), (("jacobian", 3),)} and packs["always"].turns(9) == {()}
         parameters, buffers = pack.initial()
         for step, inputs in enumerate(batches(pack, table, 8, "iid")(0, 5)):
             turn = pack.turn(step)
@@ -66,24 +66,52 @@ def test_a_penalty_at_every_third_step(batching: str) -> None:
             )
             count = dict(turn)["jacobian"]
             torch.testing.assert_close(slopes, plain[1] + count * (whole[1] - plain[1]), rtol=1e-9, atol=1e-11)
-            expected = torch.cat([plain[0], count * whole[0][:, -1:]], 1)
-            expected[:, 0] += 0.5 * expected[:, -1]
+            expected = whole[0] if count else torch.cat([plain[0], torch.zeros(2, 1)], 1)
             torch.testing.assert_close(terms, expected, rtol=1e-6, atol=1e-6)
 
 
 def test_the_log_of_a_penalty_at_every_third_step() -> None:
-    """Its mean is that of the steps at which it was taken."""
-    run = tiny(method=uw.methods.jl1_vae(anneal=0, every=3), seeds=[0], steps=12)
-    entries = uw.fit(dataclasses.replace(run, log_every=6)).history
-    single = [entry["members"]["seed-0"]["jacobian"] for entry in uw.fit(dataclasses.replace(run, log_every=1)).history]
-    assert [value > 0 for value in single] == [True, False, False] * 4
-    for number, entry in enumerate(entries):
-        assert entry["members"]["seed-0"]["jacobian"] == pytest.approx(sum(single[6 * number :][:6]) / 6, rel=1e-5)
+    """Means are over the steps at which all terms were computed, whatever `log_every` is; without one there is none."""
+    run = tiny(method=uw.methods.jl1_vae(anneal=0, every=3, likelihood="squared_error"), seeds=[0], steps=12)
+
+    def logged(every: int) -> list[dict[str, Any]]:
+        return [entry["members"]["seed-0"] for entry in uw.fit(dataclasses.replace(run, log_every=every)).history]
+
+    single = logged(1)
+    assert [line["jacobian"] is not None for line in single] == [True, False, False] * 4
+    for line in single[::3]:  # the loss has the penalty once, not three times
+        assert line["loss"] == pytest.approx(line["reconstruction"] + 4 * line["kl"] + 0.1 * line["jacobian"], rel=1e-5)
+    for number, line in enumerate(logged(4)):
+        known = [other for other in single[4 * number :][:4] if other["loss"] is not None]
+        for term in ("loss", "reconstruction", "jacobian"):
+            assert line[term] == pytest.approx(sum(other[term] for other in known) / len(known), rel=1e-5)
+
+
+@pytest.mark.filterwarnings("error:the schedule")
+def test_a_penalty_that_is_hardly_ever_computed_gets_a_warning() -> None:
+    method = uw.methods.jl1_vae(anneal=0, every=5, likelihood="squared_error")
+    with pytest.warns(UserWarning, match="'jacobian' is computed at every 5th step alone, and so 3 times in 12 steps"):
+        uw.fit(tiny(method=method, steps=12))
+
+
+@pytest.mark.parametrize("every", [0, -1])
+def test_steps_between_must_be_a_whole_number(every: int) -> None:
+    with pytest.raises(uw.UntwineError, match="every of Needs must be a whole number of steps"):
+        uw.Needs(every=every)
+
+
+def test_a_penalty_with_an_adversary_is_computed_at_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    method = uw.methods.factor_vae(hidden=4, layers=1)
+    term = type(method.penalties["total_correlation"].term)
+    needs = term.needs
+    monkeypatch.setattr(term, "needs", lambda self, info: dataclasses.replace(needs(self, info), every=2))
+    with pytest.raises(uw.UntwineError, match="'total_correlation' has an adversary: it must be computed at every"):
+        uw.fit(tiny(method=method))
 
 
 def test_a_sum_takes_all_its_penalties_at_every_step() -> None:
     both = uw.penalties.kl + uw.penalties.jacobian(every=2)
-    with pytest.raises(uw.UntwineError, match="give it a name"):
+    with pytest.raises(uw.UntwineError, match="give it a name of its own"):
         uw.fit(tiny(method=uw.methods.vae().replace(penalties={"both": both})))
 
 

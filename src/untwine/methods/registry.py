@@ -96,6 +96,7 @@ def method(function: Any = None, *, added: Mapping[str, Any] = MappingProxyType(
 def _register(published: dict[str, Any], added: Mapping[str, Any], function: Callable[..., Objective]) -> Any:
     refuse_unknown("setting of a run that a method can have:", published, SETTINGS)
     name = function.__name__
+    refuse_unknown(f"added argument of method {name!r}:", added, inspect.signature(function).parameters)
     signature = _with_parts(inspect.signature(function))
     own = inspect.signature(function).parameters
 
@@ -121,25 +122,24 @@ def _register(published: dict[str, Any], added: Mapping[str, Any], function: Cal
     return methods.add(make)
 
 
-def as_stored(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def as_stored(name: str, arguments: Mapping[str, Any], stored: bool = False) -> dict[str, Any]:
     """The arguments of a method that JSON stands for.
 
-    JSON that a run wrote has them all, but such as the method got later: these are then as they were before it got
-    them, whatever their defaults are now. JSON that leaves out others was not written by a run, and keeps to the
-    defaults.
+    JSON that a run wrote lacks what the method got only later (its `added`), and means the value of that time. A user's
+    JSON means today's defaults. Without `stored`, JSON with all other arguments is taken for a run's.
 
     Args:
         name: The name of the method.
         arguments: What the JSON has.
+        stored: Whether a run wrote it.
 
-    >>> stored = {key: None for key in inspect.signature(get("factor_vae")).parameters if key != "second"}
-    >>> as_stored("factor_vae", stored)["second"], as_stored("factor_vae", {"gamma": 2.0})
-    (True, {'gamma': 2.0})
+    >>> as_stored("factor_vae", {"gamma": 2.0}), as_stored("factor_vae", {"gamma": 2.0}, stored=True)
+    ({'gamma': 2.0}, {'second': True, 'gamma': 2.0})
     """
-    made = methods[name]
-    added: Mapping[str, Any] = getattr(made, "added", {})
-    others = [key for key in inspect.signature(made).parameters if key not in added]
-    return {**added, **arguments} if all(key in arguments for key in others) else dict(arguments)
+    method = methods[name]
+    added: Mapping[str, Any] = getattr(method, "added", {})
+    others = [key for key in inspect.signature(method).parameters if key not in added]
+    return {**added, **arguments} if stored or all(key in arguments for key in others) else dict(arguments)
 
 
 def _annotations(function: Callable[..., Any]) -> dict[str, Any]:

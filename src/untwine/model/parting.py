@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from untwine.model.layers import adjoint, held
-from untwine.model.passes import Trace, by_kernels, trace
+from untwine.model.passes import Trace, by_kernels, layer_value, trace
 
 
 def parted(decoder: nn.Module, z: Float[Tensor, "batch ..."], finite: bool = False) -> tuple[Trace, Trace]:
@@ -50,10 +50,21 @@ def _repeated(passed: Trace, z: Tensor) -> Trace:
     values = [z]
     for layer, y in zip(passed.layers, passed.values[1:], strict=True):
         if adjoint(layer) is None:
-            values.append(held(layer)(values[-1]))
+            values.append(held(_Applied(layer))(values[-1]))
         else:
             values.append(_Repeated.apply(layer, getattr(layer, "weight", None), values[-1], y.detach()))
     return replace(passed, values=tuple(values))
+
+
+class _Applied(nn.Module):
+    """A layer that works in place on a copy."""
+
+    def __init__(self, layer: nn.Module):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: Tensor) -> Tensor:
+        return layer_value(self.layer, x)
 
 
 class _Repeated(torch.autograd.Function):

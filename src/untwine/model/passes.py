@@ -62,10 +62,10 @@ def flatten(module: nn.Module) -> list[nn.Module]:
 
 
 def _apply(layer: nn.Module, x: Tensor, finite: bool = False) -> tuple[Tensor, tuple[Tensor, ...]]:
-    return layer.trace(x, finite) if isinstance(layer, Stage) else (_value(layer, x), ())
+    return layer.trace(x, finite) if isinstance(layer, Stage) else (layer_value(layer, x), ())
 
 
-def _value(layer: nn.Module, x: Tensor) -> Tensor:
+def layer_value(layer: nn.Module, x: Tensor) -> Tensor:
     """A layer's output; one that works in place gets a copy, since a trace keeps its input (and jvp its tangent)."""
     return layer(x.clone() if any(getattr(inner, "inplace", False) for inner in layer.modules()) else x)
 
@@ -111,7 +111,7 @@ def _push(
         if known is not None:
             tangents = known(layer, x, y, tangents)
         else:
-            f = functools.partial(_value, layer)
+            f = functools.partial(layer_value, layer)
             tangents = torch.func.vmap(lambda t, f=f, x=x: torch.func.jvp(f, (x,), (t,))[1])(tangents)
     return tangents
 

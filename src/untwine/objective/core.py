@@ -93,7 +93,9 @@ class Sum(Term):
 
     def needs(self, info: Info) -> Needs:
         if any(penalty.term.needs(info).every > 1 for penalty in self.penalties):
-            raise UntwineError("a penalty that is not taken at every step cannot be part of a sum: give it a name")
+            raise UntwineError(
+                "a penalty that is not computed at every step cannot be part of a sum: give it a name of its own"
+            )
         return gather({str(i): p for i, p in enumerate(self.penalties)}, info)
 
     def value(self, passed: Pass) -> Float[Tensor, ""]:

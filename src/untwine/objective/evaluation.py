@@ -36,6 +36,7 @@ def evaluate(
 ) -> dict[str, Tensor]:
     """Every term of an objective on a batch, by name; `loss` is the weighted sum that is minimised.
 
+    With `counts`, `loss/descended` is what is minimised at this step, and `loss` has each computed penalty once.
     What an adversary minimises is `NAME_adversary`; the gradients of it and of `loss` have nothing in common.
 
     Args:
@@ -51,7 +52,6 @@ def evaluate(
         compiled: Whether this becomes part of a compiled step, which computes equal passes once.
         counts: How often penalties count at this step, where that is not once; with 0 one is left out (`Needs.every`).
     """
-    counts = counts or {}
     q = vae.posterior(x)
     if pairing is not None:
         q = pairing.merge(q)
@@ -85,13 +85,16 @@ def evaluate(
     )
     terms = {"reconstruction": vae.likelihood.loss(precise(decoded.output), x).mean()}
     loss, against = terms["reconstruction"], {}
+    extra = torch.zeros_like(loss)  # of penalties that count several times
     for name, penalty in penalties.items():
         its_pass = passed.only(name)
-        if counts.get(name) == 0:
-            terms[name] = torch.zeros_like(terms["reconstruction"])
+        count = 1 if counts is None else counts.get(name, 1)
+        if count == 0:
+            terms[name] = torch.zeros_like(loss)
         elif not penalty.watched:
-            terms[name] = counts.get(name, 1) * _scalar(name, penalty.term.value(its_pass))
+            terms[name] = _scalar(name, penalty.term.value(its_pass))
             loss = loss + penalty.weight * terms[name]
+            extra = extra + (count - 1) * penalty.weight * terms[name]
             rival = penalty.term.adversary_loss(its_pass)
             if rival is not None:
                 against[f"{name}_adversary"] = rival
@@ -100,7 +103,7 @@ def evaluate(
         elif watch:
             with torch.no_grad():  # so that there is nothing to hold fixed
                 terms[name] = _scalar(name, penalty.term.value(replace(its_pass, fixed=passed.trace)))
-    return {"loss": loss, **terms, **against}
+    return {"loss": loss, **terms, **against} | ({} if counts is None else {"loss/descended": loss + extra})
 
 
 def _scalar(name: str, value: Any) -> Tensor:

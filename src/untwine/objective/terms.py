@@ -11,6 +11,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch import distributions as D
 
+from untwine.errors import UntwineError
 from untwine.model.info import Info
 from untwine.model.layers import held as held  # for penalties with an adversary
 from untwine.model.passes import Trace, trace
@@ -53,7 +54,7 @@ class Needs:
             gradients reach the decoder alone: False for none, True for all, or a fraction.
         differences: Whether finite differences are pushed through the decoder's pass, which must then keep what they
             need.
-        every: At how many steps it counts once: it is computed at every n-th step alone, and counts n times there.
+        every: It is computed at every n-th step alone, and counts n times there.
     """
 
     noise: Mapping[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
@@ -65,6 +66,10 @@ class Needs:
     fixed: bool | Fraction = False
     differences: bool = False
     every: int = 1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.every, int) or self.every < 1:
+            raise UntwineError(f"every of Needs must be a whole number of steps, 1 or more, not {self.every!r}")
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ def check_run(run: Run, pack: Pack) -> None:
     _refuse_draws(before, pack.device, "a penalty or its adversary")
     _warn_of_values(pack, examples)
     _warn_of_schedules(pack, run.steps)
+    _warn_of_rare_penalties(pack, run.steps)
 
 
 def _warn_of_values(pack: Pack, examples: Tensor) -> None:
@@ -60,6 +61,17 @@ def _warn_of_schedules(pack: Pack, steps: int) -> None:
             warnings.warn(
                 f"the schedule of {name!r} goes on until step {end:,}, but the run has only {steps:,} steps "
                 "(see the method's 'anneal')",
+                stacklevel=4,
+            )
+
+
+def _warn_of_rare_penalties(pack: Pack, steps: int) -> None:
+    """Say so where a penalty is computed at few steps of the run, or at none but the first."""
+    for name, every in pack.every.items():
+        if 100 * every > steps:
+            warnings.warn(
+                f"{name!r} is computed at every {every:,}th step alone, and so {-(-steps // every):,} times in "
+                f"{steps:,} steps",
                 stacklevel=4,
             )
 

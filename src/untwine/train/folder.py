@@ -13,6 +13,8 @@ from torch import Tensor
 
 from untwine._version import __version__
 from untwine.errors import UntwineError
+from untwine.methods import methods
+from untwine.methods.registry import as_stored
 from untwine.model.info import Info
 from untwine.parts import is_each
 from untwine.train import checkpoint
@@ -94,7 +96,7 @@ class Folder:
             raise UntwineError(
                 f"the images of {self.path} had another mean or standard deviation; choose another folder"
             )
-        old, new = self.content["run"], run.spec()
+        old, new = (_with_added(spec) for spec in (self.content["run"], run.spec()))
         for key in new:
             if key not in SILENT and _differ(old.get(key), new[key]):
                 name, was, wanted = _where(key, old.get(key), new[key])
@@ -193,6 +195,15 @@ class Folder:
         """Append a line to the log."""
         with (self.path / "log.jsonl").open("a") as file:
             file.write(json.dumps(entry, allow_nan=False) + "\n")
+
+
+def _with_added(spec: dict[str, Any]) -> dict[str, Any]:
+    """The spec of a run, with the arguments that its method got after such specs were stored."""
+    method = spec.get("method")
+    if not isinstance(method, dict) or method.get("name") not in methods:
+        return spec
+    arguments = {key: value for key, value in method.items() if key != "name"}
+    return {**spec, "method": {"name": method["name"], **as_stored(method["name"], arguments, stored=True)}}
 
 
 def _differ(old: Any, new: Any) -> bool:

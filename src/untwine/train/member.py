@@ -68,7 +68,7 @@ class Member:
             spec: Everything else as JSON; nothing in it differs by member.
             name: Its name.
         """
-        objective = watched(to_objective(spec["method"]), spec.get("watch", ()))
+        objective = watched(to_objective(spec["method"], stored=True), spec.get("watch", ()))
         lr = schedule(from_json(spec["lr"]))
         return cls(seed, data_seed, objective, networks.build(spec["network"]), lr, spec, name)
 
@@ -100,8 +100,12 @@ class Member:
         return dataclasses.replace(self, name=f"{name}-{self.id[:8]}" if name in taken else name)
 
 
-def to_objective(method: Any) -> Objective:
+def to_objective(method: Any, stored: bool = False) -> Objective:
     """The objective that a method's name, its JSON or an objective stands for.
+
+    Args:
+        method: The name, JSON or objective.
+        stored: Whether the JSON was written by a run (see `as_stored`).
 
     >>> list(to_objective({"name": "beta_vae", "beta": 2.0}).penalties)
     ['kl']
@@ -120,7 +124,7 @@ def to_objective(method: Any) -> Objective:
     if "name" not in method:
         raise UntwineError(f"a method is {{'name': ..., ...}} or {{'objective': ...}}, not {sorted(method)}")
     arguments = {key: from_json(value) for key, value in method.items() if key != "name"}
-    return methods.call(method["name"], as_stored(method["name"], arguments))
+    return methods.call(method["name"], as_stored(method["name"], arguments, stored))
 
 
 def method_json(objective: Objective) -> dict[str, Any]:

@@ -45,9 +45,9 @@ class Record:
         try:
             gathered = _gathered(trained, [entry["spec"] for entry in entries])
         except (KeyError, IndexError, TypeError):
-            Run.from_json({**spec, "seeds": [0]})  # says what is wrong with the run itself, if it is that
+            Run.from_json({**spec, "seeds": [0]}, stored=True)  # says what is wrong with the run itself, if it is that
             raise UntwineError(f"{self.path}/run.json is damaged: its run and its members do not agree") from None
-        return Run.from_json({**spec, **gathered, **seeds})
+        return Run.from_json({**spec, **gathered, **seeds}, stored=True)
 
     def info(self) -> Info:
         """What the parts of its models may know; the data need not be there."""

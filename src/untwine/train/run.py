@@ -224,15 +224,21 @@ class Run:
         return to_json({**values, "method": method_json(self.method), "network": self.network.spec})
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Run:
-        """The run that JSON describes; names are looked up, nothing in it is executed."""
+    def from_json(cls, value: Mapping[str, Any], stored: bool = False) -> Run:
+        """The run that JSON describes; names are looked up, nothing in it is executed.
+
+        Args:
+            value: The JSON.
+            stored: Whether a run wrote it; else it may leave out what is at its default.
+        """
         refuse_unknown("field of a run:", value, cls.__dataclass_fields__)
         for key in ("method", "dataset"):
             if key not in value:
                 raise UntwineError(f"a run needs a {key}")
         run = object.__new__(cls)
         defaults = {name: parameter.default for name, parameter in inspect.signature(cls).parameters.items()}
-        run._settle(**{**defaults, **value, "lr": from_json(value.get("lr"))})
+        method = to_objective(value["method"], stored)
+        run._settle(**{**defaults, **value, "method": method, "lr": from_json(value.get("lr"))})
         return run
 
     def replace(self, **changes: Any) -> Run:

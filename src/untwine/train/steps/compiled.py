@@ -46,12 +46,13 @@ class CompiledStep:
     Args:
         plain: The plain steps of the same pack.
         batches: The batches of that pack.
+        steps: The steps of the run.
         backend: "inductor", or "trace" to run what was traced as it is; by default `BACKEND`.
     """
 
     path = "fast"
 
-    def __init__(self, plain: PlainStep, batches: Batches, backend: str | None = None):
+    def __init__(self, plain: PlainStep, batches: Batches, steps: int, backend: str | None = None):
         self.plain, self.function, self.state = plain, plain.function, plain.state
         self.backend = backend or BACKEND
         self.device = self.function.pack.device
@@ -64,7 +65,7 @@ class CompiledStep:
         try:
             with fast():
                 pack = self.function.pack
-                kinds = itertools.product((False, True) if pack.terms[1] else (False,), sorted(pack.turns()))
+                kinds = itertools.product((False, True) if pack.terms[1] else (False,), sorted(pack.turns(steps)))
                 self.variants = {kind: self._variant(*kind) for kind in kinds}
         finally:
             self.state.fill(before)

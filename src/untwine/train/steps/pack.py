@@ -64,6 +64,9 @@ class Pack(Stack):
         penalties = {name: penalty for name, penalty in self.objective.penalties.items() if not penalty.watched}
         every = {name: penalty.term.needs(info).every for name, penalty in penalties.items()}
         self.every = {name: steps for name, steps in every.items() if steps > 1}
+        rivals = sorted(self.every.keys() & {name.partition("/")[0] for name in self.needs.adversaries})
+        if rivals:
+            raise UntwineError(f"penalty {rivals[0]!r} has an adversary: it must be computed at every step")
         models = [self._with_adversaries(member) for member in members]
         super().__init__(models, device, batching)
         self._initial = stacked(models)
@@ -108,12 +111,12 @@ class Pack(Stack):
         return ([*trained, *rivals], watched), slice(len(trained), len(trained) + len(rivals))
 
     def turn(self, step: int) -> Turn:
-        """How often each penalty counts at a step that does not count once at every step."""
+        """The penalties that are not computed at every step, and how often each counts at this one."""
         return tuple((name, 0 if step % steps else steps) for name, steps in self.every.items())
 
-    def turns(self) -> set[Turn]:
-        """All that `turn` may return."""
-        return {self.turn(step) for step in range(math.lcm(*self.every.values()))}
+    def turns(self, steps: int) -> set[Turn]:
+        """All that `turn` returns in a run of so many steps."""
+        return {self.turn(step) for step in range(min(steps, math.lcm(*self.every.values())))}
 
     # --- what depends on the step alone ------------------------------------------------------------
 
@@ -170,8 +173,8 @@ class Pack(Stack):
             leaf = self._leaves(self.views(parameters))
             mapped = vmap(lambda p, b, *a: self.call(self.template, p, b, terms, *a))
             out = mapped(leaf, buffers, inputs.x, tuple(weights), inputs.noise, *second)
-            grads = _gradients(self._descended(out), leaf)
-            return out.detach(), torch.cat([g.reshape(len(self), -1) for g in grads], 1)
+            grads = _gradients(self._descended(out, turn), leaf)
+            return self._seen(out, turn), torch.cat([g.reshape(len(self), -1) for g in grads], 1)
 
         def of_member(template: VAE, i: int) -> tuple[Tensor, Tensor]:
             if alive is not None and not alive[i]:
@@ -180,7 +183,7 @@ class Pack(Stack):
             leaf = self._leaves({k: _laid_out(v) for k, v in self.views(parameters[i]).items()})
             arguments = member_share((inputs.x, weights, inputs.noise, *second), i)
             out = self.call(template, leaf, member_share(buffers, i), terms, *arguments)
-            return out.detach(), torch.cat([g.flatten() for g in _gradients(self._descended(out), leaf)])
+            return self._seen(out, turn), torch.cat([g.flatten() for g in _gradients(self._descended(out, turn), leaf)])
 
         outs, rows = zip(*self.each(of_member), strict=True)
         return torch.stack(outs), torch.stack(rows)
@@ -200,18 +203,22 @@ class Pack(Stack):
         second: Tensor | None = None,
     ) -> Tensor:
         penalties: Mapping[str, Penalty] = rebuild(self.objective.penalties, is_leaf, iter(weights))
-        size, pairing, counts = self.info.data_size, self.objective.pairing, dict(turn)
-        needs = self.needs
-        if 0 in counts.values():
-            needs = gather({name: one for name, one in penalties.items() if counts.get(name) != 0}, self.info)
+        size, pairing, needs = self.info.data_size, self.objective.pairing, self.needs
+        counts = dict(turn) or None
+        if counts is not None and 0 in counts.values():
+            needs = gather({name: own for name, own in penalties.items() if counts.get(name) != 0}, self.info)
         with torch.autocast(self.device.type, self.precision, enabled=self.precision != torch.float32):
             terms = evaluate(vae, penalties, x, noise, size, watch, pairing, second, needs, compiled, counts)
-        names = self.terms[0] + (self.terms[1] if watch else [])
+        names = self.terms[0] + (self.terms[1] if watch else []) + (["loss/descended"] if turn else [])
         return torch.stack([terms[name].float() for name in names])
 
-    def _descended(self, terms: Tensor) -> Tensor:
-        """What the gradients are of: the loss, and what each adversary minimises."""
-        loss = terms[..., 0].sum()
+    def _seen(self, terms: Tensor, turn: Turn) -> Tensor:
+        """The terms that have names, without what only gradients are taken of."""
+        return terms.detach()[..., :-1] if turn else terms.detach()
+
+    def _descended(self, terms: Tensor, turn: Turn) -> Tensor:
+        """What the gradients are of: the loss at this step, and what each adversary minimises."""
+        loss = terms[..., -1 if turn else 0].sum()
         return loss + terms[..., self.rivals].sum() if self.needs.adversaries else loss
 
 

@@ -122,13 +122,20 @@ class StepFunction:
         """
         weights = schedules["weights"]
         terms, gradients = self.pack.step(state["parameters"], buffers, inputs, weights, watch, alive, compiled, turn)
-        return terms, self._updated(state, inputs.step, terms, gradients, schedules)
+        complete = all(count > 0 for _, count in turn)
+        return terms, self._updated(state, inputs.step, terms, gradients, schedules, complete)
 
     @torch.no_grad()
     def _updated(
-        self, old: Mapping[str, Tensor], step: int | Tensor, terms: Tensor, gradients: Tensor, schedules: Schedules
+        self,
+        old: Mapping[str, Tensor],
+        step: int | Tensor,
+        terms: Tensor,
+        gradients: Tensor,
+        schedules: Schedules,
+        complete: bool,
     ) -> dict[str, Tensor]:
-        """The state after a step, from the one before."""
+        """The state after a step, from the one before; the log's means are over steps with all terms (`complete`)."""
         pieces, buffers = [], {}
         groups = zip(self.pack.groups, self.optimisers, schedules["rates"], schedules["corrections"], strict=True)
         for group, optimiser, rate, corrections in groups:
@@ -152,8 +159,8 @@ class StepFunction:
             "parameters": torch.where(keep, new, old["parameters"]),
             "alive": alive,
             "died": torch.where(old["alive"] & ~finite, step, old["died"]),
-            "total": torch.where(keep, old["total"] + trained, old["total"]),
-            "count": old["count"] + alive,
+            "total": torch.where(keep, old["total"] + trained, old["total"]) if complete else old["total"],
+            "count": old["count"] + alive if complete else old["count"],
             **{name: torch.where(keep, value, old[name]) for name, value in buffers.items()},
         }
 

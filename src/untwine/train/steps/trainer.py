@@ -42,7 +42,7 @@ class Trainer:
 
     def compile(self, backend: str | None = None) -> None:
         """Take the fast path from here on; the state stays as it is. What cannot be compiled raises."""
-        self.step = CompiledStep(self._plain, self.batches, backend)
+        self.step = CompiledStep(self._plain, self.batches, self.run.steps, backend)
 
     def take_path(self, path: str, began: str | None = None, note: Callable[[str], None] = lambda text: None) -> None:
         """Compile the step if it is to take the fast path; should that fail, it stays on the plain one.
