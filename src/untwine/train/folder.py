@@ -200,7 +200,7 @@ class Folder:
 def _with_added(spec: dict[str, Any]) -> dict[str, Any]:
     """The spec of a run, with the arguments that its method got after such specs were stored."""
     method = spec.get("method")
-    if not isinstance(method, dict) or method.get("name") not in methods:
+    if not isinstance(method, dict) or str(method.get("name")) not in methods:
         return spec
     arguments = {key: value for key, value in method.items() if key != "name"}
     return {**spec, "method": {"name": method["name"], **as_stored(method["name"], arguments, stored=True)}}
