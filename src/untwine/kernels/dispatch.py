@@ -146,10 +146,11 @@ class Stage(nn.Module):
             u: A weight for each number of the output, `[batch, ...]`.
             p: 1 or 2.
         """
-        links, x, masks = self._links_of_norm(masks, tangents), _flat(tangents), masks[: 2 * self._relus()]
+        links = self._links_of_norm(masks, tangents)
         if links is None:
             return None
-        return ChainNorm.apply(links, p, x, *self._weights(), *masks, u[None, :, 0])[0][0]  # type: ignore[no-untyped-call]
+        given = (*self._weights(), *masks[: 2 * self._relus()], u[None, :, 0])
+        return ChainNorm.apply(links, p, _flat(tangents), *given)[0][0]  # type: ignore[no-untyped-call]
 
     def sigmoid_difference_norm(
         self, kept: Sequence[Tensor], differences: Tensor, logits: Tensor, p: int
@@ -164,10 +165,11 @@ class Stage(nn.Module):
             logits: The output of the stage, `[batch, ...]`.
             p: 1 or 2.
         """
-        links, x = self._links_of_norm(kept, differences), _flat(differences)
+        links = self._links_of_norm(kept, differences)
         if links is None:
             return None
-        return DifferenceNorm.apply(links, p, x, *self._weights(), *kept, logits[None, :, 0])[0][0]  # type: ignore[no-untyped-call]
+        given = (*self._weights(), *kept, logits[None, :, 0])
+        return DifferenceNorm.apply(links, p, _flat(differences), *given)[0][0]  # type: ignore[no-untyped-call]
 
     def _links_of_norm(self, kept: Sequence[Tensor], tangents: Tensor) -> tuple[Link, ...] | None:
         """The links, if a kernel does the last two and a norm at once."""

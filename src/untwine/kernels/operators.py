@@ -6,7 +6,7 @@ as bits.
 """
 
 # Without postponed annotations: an operator's schema is made from them.
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -238,15 +238,29 @@ def merge_members(count: int, arguments: Sequence[Any], dims: Sequence[Any]) -> 
     return merged
 
 
+def over_members(function: Callable[..., Any], info: Any, dims: Sequence[Any], arguments: Sequence[Any]) -> Any:
+    """What a vmap rule returns for a function whose first dimension is members: those that vmap maps over join them.
+
+    Args:
+        function: A function of the arguments, which returns a tensor or several.
+        info: What torch tells a vmap rule.
+        dims: The dimension of each argument that vmap maps over, or None.
+        arguments: The arguments.
+    """
+    outputs = function(*merge_members(info.batch_size, arguments, dims))
+    if isinstance(outputs, Tensor):
+        return outputs.unflatten(0, (info.batch_size, -1)), 0
+    return tuple(output.unflatten(0, (info.batch_size, -1)) for output in outputs), (0,) * len(outputs)
+
+
 def _register_vmap(operator: Any) -> None:
     """Let vmap treat the members that it maps over as members of the operator."""
 
-    def rule(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
-        merged = merge_members(info.batch_size, arguments, in_dims)
-        outputs = operator(*(value.contiguous() if isinstance(value, Tensor) else value for value in merged))
-        if isinstance(outputs, Tensor):
-            return outputs.unflatten(0, (info.batch_size, -1)), 0
-        return tuple(output.unflatten(0, (info.batch_size, -1)) for output in outputs), (0,) * len(outputs)
+    def contiguous(*arguments: Any) -> Any:
+        return operator(*(value.contiguous() if isinstance(value, Tensor) else value for value in arguments))
+
+    def rule(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> Any:
+        return over_members(contiguous, info, in_dims, arguments)
 
     operator.register_vmap(rule)
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from untwine.kernels import norm_operators, operators
-from untwine.kernels.chains.links import Link, Mask, Plan, masks_of
+from untwine.kernels.chains.links import Link, Mask, Plan, masks_of, scaled
 from untwine.kernels.geometry import sum_unrolled
 
 
@@ -78,8 +78,7 @@ class Chain(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], plan: Plan, *tensors: Tensor | None) -> Any:
-        outputs = Chain.apply(plan, *operators.merge_members(info.batch_size, tensors, in_dims[1:]))
-        return tuple(output.unflatten(0, (info.batch_size, -1)) for output in outputs), (0,) * len(outputs)
+        return operators.over_members(Chain.apply, info, in_dims, (plan, *tensors))
 
 
 class ChainNorm(torch.autograd.Function):
@@ -124,21 +123,17 @@ class ChainNorm(torch.autograd.Function):
         biased = [False] * len(first.links)
         needs_input = ctx.needs_input_grad[2]
         x_slope, slopes = first.backward(slope, [x, *outputs], weights, masks, biased, needs_input)[:2]
-
-        def scaled(slope: Tensor | None) -> Tensor | None:
-            return None if slope is None else (slope * g.reshape(-1, *[1] * (slope.ndim - 1))).to(slope.dtype)
-
-        no_masks = [None] * (2 * len(masks))
-        return None, None, scaled(x_slope), *map(scaled, (*slopes, *last_slopes)), *no_masks, scaled(powers)
+        x_slope = None if x_slope is None else scaled(x_slope, g)
+        by_weights = (scaled(one, g) for one in (*slopes, *last_slopes))
+        return None, None, x_slope, *by_weights, *[None] * (2 * len(masks)), scaled(powers, g)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], links: Any, p: int, *tensors: Tensor) -> Any:
-        outputs = ChainNorm.apply(links, p, *operators.merge_members(info.batch_size, tensors, in_dims[2:]))
-        return tuple(output.unflatten(0, (info.batch_size, -1)) for output in outputs), (0,) * len(outputs)
+        return operators.over_members(ChainNorm.apply, info, in_dims, (links, p, *tensors))
 
 
 def _split(links: Sequence[Link], tensors: Sequence[Tensor]) -> tuple[Sequence[Tensor], list[Mask], Tensor]:
     """The weights, the masks of all ReLUs, and the weights u of the output."""
     count = len(links)
     values, bits = tensors[count : 2 * count - 1], tensors[2 * count - 1 : -1]
-    return tensors[:count], [Mask(*pair) for pair in zip(values, bits, strict=True)], tensors[-1]
+    return tensors[:count], Mask.pairs(values, bits), tensors[-1]

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from untwine.kernels import norm_operators, operators
-from untwine.kernels.chains.links import Link, Mask, Plan
+from untwine.kernels.chains.links import Link, Mask, Plan, scaled
 from untwine.kernels.differences import difference_and_slopes
 from untwine.kernels.geometry import sum_unrolled
 
@@ -33,7 +33,7 @@ class _Given:
         """From weights, outputs of the ReLUs, their bits, and their inputs."""
         count, relus = len(links), Plan(tuple(links)).relus
         values, bits, inputs = (tensors[count + relus * n : count + relus * (n + 1)] for n in range(3))
-        return cls(tensors[:count], [Mask(*pair) for pair in zip(values, bits, strict=True)], inputs)
+        return cls(tensors[:count], Mask.pairs(values, bits), inputs)
 
 
 def _forward(links: Sequence[Link], x: Tensor, given: _Given) -> tuple[list[Tensor], list[Mask]]:
@@ -84,7 +84,7 @@ def _column_sum(crossed: Tensor, images: int, scale: Tensor | None = None) -> Te
     """The gradient of the inputs of a ReLU: the sum over columns, times a number for each member."""
     columns = crossed.unflatten(1, (-1, images))
     total = sum_unrolled(columns.to(torch.promote_types(crossed.dtype, torch.float32)), 1)
-    return (total if scale is None else total * scale.reshape(-1, *[1] * (total.ndim - 1))).to(crossed.dtype)
+    return (total if scale is None else scaled(total, scale)).to(crossed.dtype)
 
 
 class DifferenceChain(torch.autograd.Function):
@@ -113,9 +113,7 @@ class DifferenceChain(torch.autograd.Function):
         x, *tensors = ctx.saved_tensors[: 1 + count + 3 * relus]
         kept = ctx.saved_tensors[1 + count + 3 * relus :]
         given, steps = _Given.split(links, tensors), [x, *reversed(kept[: count - 1])]
-        moved = [
-            Mask(*pair) for pair in zip(kept[count - 1 : count - 1 + relus], kept[count - 1 + relus :], strict=True)
-        ]
+        moved = Mask.pairs(kept[count - 1 : count - 1 + relus], kept[count - 1 + relus :])
         crossed_last = []
         if links[-1].relu:
             after, before = moved[-1].for_kernel(False) > 0, given.masks[-1].for_kernel(False) > 0
@@ -130,8 +128,7 @@ class DifferenceChain(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], links: Any, *tensors: Tensor) -> Any:
-        outputs = DifferenceChain.apply(links, *operators.merge_members(info.batch_size, tensors, in_dims[1:]))
-        return tuple(output.unflatten(0, (info.batch_size, -1)) for output in outputs), (0,) * len(outputs)
+        return operators.over_members(DifferenceChain.apply, info, in_dims, (links, *tensors))
 
 
 class DifferenceNorm(torch.autograd.Function):
@@ -176,18 +173,14 @@ class DifferenceNorm(torch.autograd.Function):
         given, first = _Given.split(links, tensors), links[:-2]
         logit_slopes, slope, w_slope, last_slope, last_crossed, before_crossed, *kept = ctx.saved_tensors[inputs + 1 :]
         split = len(first)
-        outputs, moved = kept[:split], [Mask(*pair) for pair in zip(kept[split:-split], kept[-split:], strict=True)]
+        outputs, moved = kept[:split], Mask.pairs(kept[split:-split], kept[-split:])
         x_slope, slopes, crossed = _backward(first, slope, [x, *outputs], moved, given, ctx.needs_input_grad[2])
-
-        def scaled(slope: Tensor | None) -> Tensor | None:
-            return None if slope is None else (slope * g.reshape(-1, *[1] * (slope.ndim - 1))).to(slope.dtype)
-
+        x_slope = None if x_slope is None else scaled(x_slope, g)
+        by_weights = (scaled(one, g) for one in (*slopes, w_slope, last_slope))
         images = given.inputs[0].shape[1]
         sums = [_column_sum(one, images, g) for one in (*crossed, before_crossed, last_crossed)]
-        by_weights = map(scaled, (*slopes, w_slope, last_slope))
-        return None, None, scaled(x_slope), *by_weights, *[None] * (2 * relus), *sums, scaled(logit_slopes)
+        return None, None, x_slope, *by_weights, *[None] * (2 * relus), *sums, scaled(logit_slopes, g)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], links: Any, p: int, *tensors: Tensor) -> Any:
-        outputs = DifferenceNorm.apply(links, p, *operators.merge_members(info.batch_size, tensors, in_dims[2:]))
-        return tuple(output.unflatten(0, (info.batch_size, -1)) for output in outputs), (0,) * len(outputs)
+        return operators.over_members(DifferenceNorm.apply, info, in_dims, (links, p, *tensors))

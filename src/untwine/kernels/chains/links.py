@@ -25,6 +25,11 @@ class Mask:
     values: Tensor
     bits: Tensor
 
+    @classmethod
+    def pairs(cls, values: Sequence[Tensor], bits: Sequence[Tensor]) -> list[Mask]:
+        """A mask for each ReLU."""
+        return [cls(*pair) for pair in zip(values, bits, strict=True)]
+
     def for_kernel(self, cuda: bool) -> Tensor:
         """The bits if they are known and a CUDA kernel reads them, else the values."""
         if self.bits.shape[-1] and (cuda or not self.values.shape[-1]):
@@ -190,5 +195,10 @@ class Plan:
 
 def masks_of(plan: Plan, values: Sequence[Tensor], bits: Sequence[Tensor]) -> list[Mask | None]:
     """The mask of each link's ReLU, None for a link without one."""
-    pairs = iter(zip(values, bits, strict=True))
-    return [Mask(*next(pairs)) if link.relu else None for link in plan.links]
+    masks = iter(Mask.pairs(values, bits))
+    return [next(masks) if link.relu else None for link in plan.links]
+
+
+def scaled(slope: Tensor, scale: Tensor) -> Tensor:
+    """A gradient times a number for each member."""
+    return (slope * scale.reshape(-1, *[1] * (slope.ndim - 1))).to(slope.dtype)
