@@ -22,6 +22,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 # Okabe and Ito (2008), without yellow, which is hard to see on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+MOST_MARKS = 9  # on an axis, with a number each
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
@@ -71,9 +72,9 @@ def lines(
                 style: dict[str, Any] = dict(color=colour, marker=marker, markersize=5, linestyle=":", linewidth=1)
                 axes.plot([p[0] for p in theirs], [p[1] for p in theirs], markerfacecolor="none", **style)
         if log:
-            axes.set_xscale("log")
+            _logarithmic(axes, sorted({row[x] for row in known}))
         axes.set_xlabel(_word(x, words), fontsize=SMALL + 1.5)
-    _legend(figure, by_panel, len(groups), bool(published))
+    _legend(figure, by_panel, bool(published))
     return figure
 
 
@@ -179,12 +180,12 @@ def scatter(
                     right, up, s=22, color=colour, marker=marker, alpha=0.8, linewidths=0, label=_word(group, words)
                 )
         if log:
-            axes.set_xscale("log")
+            _logarithmic(axes, ())
         axes.set_xlabel(_word(x, words), fontsize=SMALL + 1.5)
         axes.set_ylabel(_word(y, words), fontsize=SMALL + 1.5)
         if panels is not None:
             axes.set_title(_word(name, words), fontsize=SMALL + 1.5)
-    _legend(figure, by_panel, len(groups), False)
+    _legend(figure, by_panel, False)
     return figure
 
 
@@ -286,14 +287,31 @@ def _panelled(
     return figure, dict(zip(names, all_axes, strict=False))
 
 
-def _legend(figure: Figure, by_panel: Mapping[Any, Axes], groups: int, published: bool) -> None:
-    handles, names = next(iter(by_panel.values())).get_legend_handles_labels()
-    if groups > 1 and handles:
-        figure.legend(
-            handles, names, loc="outside lower center", ncols=min(groups, 5), fontsize=SMALL + 0.5, frameon=False
-        )
+def _legend(figure: Figure, by_panel: Mapping[Any, Axes], published: bool) -> None:
+    """The groups' names below all panels, where there are several, and what is hollow."""
+    from matplotlib.lines import Line2D
+
+    entries: dict[str, Any] = {}
+    for axes in by_panel.values():
+        handles, names = axes.get_legend_handles_labels()
+        entries |= {name: handle for name, handle in zip(names, handles, strict=True) if name}
+    if len(entries) < 2:
+        entries = {}
     if published:
-        figure.supxlabel("hollow, dotted: the paper", fontsize=SMALL - 0.5, color="0.35")
+        entries["the paper"] = Line2D(
+            [], [], color="0.3", marker="o", markerfacecolor="none", linestyle=":", linewidth=1
+        )
+    if entries:
+        style: dict[str, Any] = dict(ncols=min(len(entries), 5), fontsize=SMALL + 0.5, frameon=False)
+        figure.legend(list(entries.values()), list(entries), loc="outside lower center", **style)
+
+
+def _logarithmic(axes: Axes, places: Sequence[float]) -> None:
+    """A logarithmic x axis, with the places themselves as its marks where these are few."""
+    axes.set_xscale("log")
+    if 1 < len(places) <= MOST_MARKS:
+        axes.set_xticks(places, [f"{place:g}" for place in places])
+        axes.minorticks_off()
 
 
 def _values(rows: Rows, column: str | None) -> list[Any]:
