@@ -3,8 +3,9 @@
 from untwine.analysis import distances
 from untwine.analysis.aggregate import aggregate_density
 from untwine.analysis.alignment import jacobian_columns, polarised_share
+from untwine.analysis.attribution import attributed
 from untwine.analysis.encodings import active_dimensions, latent_ranges, magnitude_by_class, usefulness
-from untwine.analysis.factors import distance_matrices, factor_traversals
+from untwine.analysis.factors import agreement, distance_matrices, factor_traversals
 from untwine.analysis.gaussian import gaussianised
 from untwine.analysis.perception import factor_importance
 from untwine.analysis.traversal import (
@@ -20,6 +21,8 @@ from untwine.namespace import directory
 __all__ = [
     "active_dimensions",
     "aggregate_density",
+    "agreement",
+    "attributed",
     "decode_grid",
     "distance_matrices",
     "distances",
