@@ -1,11 +1,11 @@
-"""Figures of models that see more overlap, by the data or by the loss: 9, 10 and 11."""
+"""Section 6: a loss that sees overlap where there is none between pixels (Figures 10 and 11)."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import Any
 
-from untwine.experiments.engine.claims import Beyond, Claim, Higher, Trend
+from untwine.experiments.engine.claims import Beyond, Claim, Higher
 from untwine.experiments.engine.contract import Plan, experiment
 from untwine.experiments.engine.measures import Computed
 from untwine.experiments.michlo2023.drawn import (
@@ -20,7 +20,6 @@ from untwine.experiments.michlo2023.models import (
     METHODS,
     SCORES,
     SMALL,
-    SPACINGS,
     TINY,
     Framework,
     Loss,
@@ -28,53 +27,7 @@ from untwine.experiments.michlo2023.models import (
     scored,
     vae,
 )
-from untwine.report import figures
 from untwine.train.run import Precision
-
-
-@experiment(
-    "michlo2023/fig9",
-    claim="the closer the positions of XYSquares, the higher MIG and DCI of β-VAE and Ada-GVAE",
-    smoke={**TINY, "spacings": (2, 1), "betas": (0.001,), "points": 80},
-    small={**SMALL, "steps": 2_500, "spacings": (2, 1), "betas": (0.00316,), "points": 4_000},
-)
-def fig9(
-    seeds: str = "0-4",
-    steps: int = 57_600,
-    spacings: tuple[int, ...] = SPACINGS,
-    frameworks: tuple[Framework, ...] = tuple(METHODS),
-    betas: tuple[float, ...] = (0.001, 0.00316),
-    latents: int = 9,
-    batch_size: int = 256,
-    precision: Precision = "bfloat16",
-    size: int = 64,
-    network: str = "michlo64",
-    points: int | None = None,
-) -> Plan:
-    """MIG and DCI disentanglement against the spacing of XYSquares, both betas of Table A4 together (section 5.4)."""
-    settings: dict[str, Any] = {"seeds": seeds, "steps": steps, "batch_size": batch_size, "precision": precision}
-    return Plan(
-        cases=[
-            vae("XYSquares", framework, beta, latents, **settings, spacing=spacing, size=size, network=network)
-            for framework in frameworks
-            for spacing in spacings
-            for beta in betas
-        ],
-        measures=[scored(points)],
-        claims=[
-            Trend(
-                f"{framework}: {name} falls with the spacing", score, "spacing", {"framework": framework}, rising=False
-            )
-            for framework in METHODS
-            for score, name in SCORES.items()
-        ],
-        figures={
-            "fig9": lambda outcome: figures.lines(
-                outcome.rows.where(measure=list(SCORES)), x="spacing", by="framework", labels=SCORES
-            )
-        },
-        caveats=caveats(size=size),
-    )
 
 
 @experiment(
