@@ -76,3 +76,12 @@ def of_scores(outcome: Outcome, by: str, framework: Framework) -> Figure:
     """Every model's MIG and DCI by a column, of one framework."""
     rows = outcome.rows.where(measure=list(SCORES), framework=framework)
     return figures.boxes(rows, by, labels=SCORES, title=framework)
+
+
+def of_table(outcome: Outcome, of: str, measures: tuple[str, ...]) -> Figure:
+    """A table of measures, a line for each dataset and value of a column, with the paper's numbers."""
+    ours, theirs = (
+        [{**row, "line": f"{row['dataset']}: {row[of]}"} for row in rows.where(measure=list(measures))]
+        for rows in (outcome.rows, outcome.published)
+    )
+    return figures.cells(ours, "line", "measure", panels=None, published=theirs)
