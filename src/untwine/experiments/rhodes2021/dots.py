@@ -29,6 +29,7 @@ from untwine.experiments.rhodes2021.runs import (
     SMOKE,
     SMOKE_SCORES,
     TOO_SHORT,
+    Size,
     alike,
     boxes,
     dots_run,
@@ -37,6 +38,7 @@ from untwine.experiments.rhodes2021.runs import (
     lines,
     pair,
     scored,
+    size_caveats,
 )
 from untwine.experiments.rhodes2021.where import draw_columns, share_in_one
 from untwine.train.run import Precision
@@ -46,7 +48,7 @@ from untwine.train.run import Precision
     "rhodes2021/fig2",
     claim="JL1-VAE's largest Jacobian columns move single dots, those of a β-VAE several",
     smoke={**SMOKE, "images": 4},
-    small={**SMALL, "steps": 4_000, "anneal": 2_000},
+    small=SMALL,
 )
 def fig2(
     seeds: str = "0-9",
@@ -56,7 +58,7 @@ def fig2(
     gamma: float = 0.1,
     columns: Count | None = 1,
     eps: float = 0.1,
-    size: Count = 64,
+    size: Size = 64,
     lr: float = 1e-4,
     precision: Precision = "bfloat16",
     images: Count = 64,
@@ -79,6 +81,7 @@ def fig2(
             "shares": lambda outcome: uw.figures.boxes(outcome.rows, by="method", labels=words),
         },
         caveats=[
+            *size_caveats(size),
             *estimator_caveats(columns, eps),
             "The paper judges by the picture. The share of a column's energy at the dot on which it acts most is ours, "
             f"over {images} images whose dots lie apart.",
@@ -90,7 +93,7 @@ def fig2(
     "rhodes2021/fig6",
     claim="all ten columns of Figure 2: single dots for JL1-VAE, several for β-VAE",
     smoke={**SMOKE, "images": 4},
-    small={**SMALL, "steps": 4_000, "anneal": 2_000},
+    small=SMALL,
 )
 def fig6(
     seeds: str = "0-9",
@@ -100,7 +103,7 @@ def fig6(
     gamma: float = 0.1,
     columns: Count | None = 1,
     eps: float = 0.1,
-    size: Count = 64,
+    size: Size = 64,
     lr: float = 1e-4,
     precision: Precision = "bfloat16",
     images: Count = 64,
@@ -114,8 +117,7 @@ def fig6(
     "rhodes2021/fig4",
     claim="JL1-VAE is locally more disentangled than β-VAE; globally they are alike",
     smoke={**SMOKE, **SMOKE_SCORES},
-    small={**SMALL, **SMALL_SCORES, "steps": 4_000, "anneal": 2_000},
-    hidden={"small": TOO_SHORT},
+    small={**SMALL, **SMALL_SCORES},
 )
 def fig4(
     seeds: str = "0-9",
@@ -125,7 +127,7 @@ def fig4(
     gamma: float = 0.1,
     columns: Count | None = 1,
     eps: float = 0.1,
-    size: Count = 64,
+    size: Size = 64,
     lr: float = 1e-4,
     precision: Precision = "bfloat16",
     rho: tuple[float, ...] = RADII,
@@ -145,14 +147,15 @@ def fig4(
         Near(f"{WORDS[measure]} of {method} at ρ = .1", measure, {"method": method, "rho": 0.1}, ALIKE[measure])
         for measure in MEASURES
         for method in (BETA_VAE, JL1)
+        if size == 64
     ]
     return Plan(
         cases=pair(seeds, steps, anneal, beta, gamma, columns, eps, size, lr, precision),
         measures=scored(rho, windows, points),
         claims=claims,
-        published=FIGURE4,
+        published=FIGURE4 if size == 64 else [],
         figures={"fig4": lambda outcome: lines(outcome, "method")},
-        caveats=[*estimator_caveats(columns, eps), NO_SMALLEST, SHARED_ORDER],
+        caveats=[*size_caveats(size), *estimator_caveats(columns, eps), NO_SMALLEST, SHARED_ORDER],
     )
 
 
@@ -171,7 +174,7 @@ BASELINES = {
     "rhodes2021/fig5",
     claim="at ρ = .1 JL1-VAE has higher local MIG and local modularity than six baselines",
     smoke={**SMOKE, **SMOKE_SCORES, "steps": 2, "anneal": 1},
-    small={**SMALL, **SMALL_SCORES, "steps": 1_500, "anneal": 750},
+    small={**SMALL, **SMALL_SCORES, "seeds": "0-2", "steps": 3_000, "anneal": 1_000},
     hidden={"small": TOO_SHORT},
 )
 def fig5(
@@ -182,7 +185,7 @@ def fig5(
     gamma: float = 0.1,
     columns: Count | None = 1,
     eps: float = 0.1,
-    size: Count = 64,
+    size: Size = 64,
     lr: float = 1e-4,
     precision: Precision = "bfloat16",
     rho: tuple[float, ...] = (0.1,),
@@ -211,9 +214,10 @@ def fig5(
             for label in BASELINES
             for claim in higher(f"of JL1-VAE is higher than of {label}", {"method": JL1}, {"method": label}, rho=0.1)
         ],
-        published=FIGURE5,
+        published=FIGURE5 if size == 64 else [],
         figures={"fig5": lambda outcome: boxes(outcome, "method")},
         caveats=[
+            *size_caveats(size),
             *estimator_caveats(columns, eps),
             SHARED_ORDER,
             "The paper's numbers are medians, ours are means.",
@@ -222,11 +226,15 @@ def fig5(
     )
 
 
+_SMALL7 = {key: value for key, value in SMALL.items() if key != "gamma"} | {"steps": 3_000, "anneal": 1_000}
+_SMOKE7 = {key: value for key, value in SMOKE.items() if key != "gamma"}
+
+
 @experiment(
     "rhodes2021/fig7",
     claim="JL1-VAE beats β-VAE for every γ; with a squared L2 norm in its place nothing is gained",
-    smoke={**SMOKE, **SMOKE_SCORES, "gammas": (0.05, 0.1)},
-    small={**SMALL, **SMALL_SCORES, "steps": 1_000, "anneal": 500, "gammas": (0.05, 0.2)},
+    smoke={**_SMOKE7, **SMOKE_SCORES, "gammas": (0.05, 0.1)},
+    small={**_SMALL7, **SMALL_SCORES, "gammas": (0.05, 0.1)},
     hidden={"small": TOO_SHORT},
 )
 def fig7(
@@ -237,7 +245,7 @@ def fig7(
     gammas: tuple[float, ...] = GAMMAS,
     columns: Count | None = 1,
     eps: float = 0.1,
-    size: Count = 64,
+    size: Size = 64,
     lr: float = 1e-4,
     precision: Precision = "bfloat16",
     rho: tuple[float, ...] = RADII,
@@ -268,7 +276,7 @@ def fig7(
         cases=cases,
         measures=scored(rho, windows, points),
         claims=claims,
-        published=[*theirs, *FIGURE7],
+        published=[*theirs, *FIGURE7] if size == 64 else [],
         figures={"fig7": lambda outcome: lines(outcome, "model")},
-        caveats=[*estimator_caveats(columns, eps), NO_SMALLEST, SHARED_ORDER],
+        caveats=[*size_caveats(size), *estimator_caveats(columns, eps), NO_SMALLEST, SHARED_ORDER],
     )

@@ -17,7 +17,18 @@ from untwine.experiments.engine.contract import Case, Fact, Plan, Trained, case,
 from untwine.experiments.engine.measures import Computed
 from untwine.experiments.engine.rows import Row
 from untwine.experiments.rhodes2021.published import ALIKE, BETA_VAE, MEASURES, WORDS
-from untwine.experiments.rhodes2021.runs import SMALL, SMOKE, SMOKE_SCORES, TOO_SHORT, boxes, dots_run, scored
+from untwine.experiments.rhodes2021.runs import (
+    SMALL,
+    SMALL_SCORES,
+    SMOKE,
+    SMOKE_SCORES,
+    TOO_SHORT,
+    Size,
+    boxes,
+    dots_run,
+    scored,
+    size_caveats,
+)
 from untwine.train.run import Precision
 from untwine.train.seeds import parse_seeds
 
@@ -64,7 +75,9 @@ def columns_of(label: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The columns of a model's rows; those of differences have a step, too."""
     columns: dict[str, Any] = {"model": label}
     if label != BETA_VAE and "estimator" not in arguments:
-        columns |= {"eps": arguments.get("eps", 0.1), "columns": ALL if "columns" in arguments else ONE}
+        taken = arguments.get("columns", 1)
+        which = {None: ALL, 1: ONE}.get(taken, f"{taken} sampled columns")
+        columns |= {"eps": arguments.get("eps", 0.1), "columns": which}
     return columns
 
 
@@ -138,7 +151,7 @@ _COSTS = {BETA_VAE: {}, **COSTS}
     "rhodes2021/estimators",
     claim="ours: one column by differences of .1 scores as the paper's estimator does, exact columns lower",
     smoke={**SMOKE, **SMOKE_SCORES, "models": (BETA_VAE, EXACT, DEFAULT, "differences of .3")},
-    small={**SMALL, "windows": 10, "points": 2_000, "steps": 1_000, "anneal": 500, "models": (EXACT, DEFAULT, PAPER)},
+    small={**SMALL, **SMALL_SCORES, "models": (BETA_VAE, "exact", DEFAULT, "differences of .001")},
     hidden={"small": TOO_SHORT},
 )
 def estimators(
@@ -149,7 +162,7 @@ def estimators(
     gamma: float = 0.1,
     models: tuple[str, ...] = tuple(_ESTIMATORS),
     known: str = "",
-    size: Count = 64,
+    size: Size = 64,
     lr: float = 1e-4,
     precision: Precision = "bfloat16",
     rho: tuple[float, ...] = (0.03, 0.1),
@@ -185,6 +198,7 @@ def estimators(
                 *("local_mig", *named(DEFAULT, "differences of .001"), at),
             ),
         ],
+        caveats=size_caveats(size),
         figures={
             "estimators": lambda outcome: boxes(outcome, "model"),
             "steps": lambda outcome: uw.figures.lines(
@@ -202,10 +216,7 @@ def estimators(
     "rhodes2021/cost-of-columns",
     claim="ours: sampled columns keep the score of every column for a fraction of the GPU seconds",
     smoke={**SMOKE, **SMOKE_SCORES, "models": (BETA_VAE, "one column", "every column"), "timed": 1},
-    small={
-        **{**SMALL, "windows": 10, "points": 2_000, "steps": 1_000, "anneal": 500, "timed": 5},
-        "models": (BETA_VAE, "one column", "every column"),
-    },
+    small={**SMALL, **SMALL_SCORES, "models": (BETA_VAE, "one column", "two columns"), "timed": 20},
     hidden={"small": TOO_SHORT},
 )
 def cost_of_columns(
@@ -216,7 +227,7 @@ def cost_of_columns(
     gamma: float = 0.1,
     models: tuple[str, ...] = tuple(_COSTS),
     known: str = "",
-    size: Count = 64,
+    size: Size = 64,
     lr: float = 1e-4,
     precision: Precision = "bfloat16",
     rho: tuple[float, ...] = (0.1,),
@@ -238,6 +249,7 @@ def cost_of_columns(
             Alike("one column scores as every column does", "local_mig", one, every, ALIKE["local_mig"], at),
             Higher("every column takes longer than one", "seconds", every, one),
         ],
+        caveats=size_caveats(size),
         figures={
             "cost": lambda outcome: uw.figures.scatter(
                 [row for row in outcome.rows if row["measure"] == "seconds" or row.get("rho") == 0.1],
@@ -245,7 +257,6 @@ def cost_of_columns(
                 y="local_mig",
                 by="model",
                 same=("model", "seed"),
-                log=True,
                 labels={**WORDS, "seconds": "seconds of training a model"},
             )
         },

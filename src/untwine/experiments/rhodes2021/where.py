@@ -16,19 +16,21 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 APART = 0.35  # the least distance between two dots, as a fraction of the width: more than four radii
+INSIDE = 0.1  # and between a dot's centre and the border
 
 # From a dataset and a number to so many images, and the number of the region of each of their pixels.
 Places = Callable[[Dataset, int], tuple[np.ndarray, np.ndarray]]
 
 
 def dots_apart(dataset: Dataset, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The first images of three-dots whose dots lie apart; a pixel's region is the nearest dot."""
+    """The first images of three-dots whose dots lie apart and whole; a pixel's region is the nearest dot."""
     assert dataset.factors is not None
     states = dataset.factors_of(np.arange(min(len(dataset), 100 * count)))
     places = states.reshape(len(states), -1, 2) / (dataset.factors.sizes[0] - 1)
     first, second = np.triu_indices(places.shape[1], 1)
     gaps = np.linalg.norm(places[:, first] - places[:, second], axis=-1)
-    chosen = np.flatnonzero(gaps.min(1) > APART)[:count]
+    inside = (np.abs(places - 0.5) < 0.5 - INSIDE).all((1, 2))
+    chosen = np.flatnonzero(inside & (gaps.min(1) > APART))[:count]
     height, width = dataset.shape[1:]
     return dataset.observe(states[chosen]), uw.analysis.nearest_regions(places[chosen] * width, height, width)
 
