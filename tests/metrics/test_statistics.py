@@ -87,6 +87,18 @@ def test_a_level_is_a_fraction():
             wrong()
 
 
+def test_holm_by_all_sets_of_tests():
+    """A test's corrected p is the largest that Bonferroni gives any set of tests with it (the closed procedure)."""
+    rng = np.random.default_rng(3)
+    for count in (1, 2, 5, 7):
+        p = rng.uniform(size=count) ** 3
+        p[-1] = p[0]  # ties too
+        sets = [one for size in range(1, count + 1) for one in itertools.combinations(range(count), size)]
+        by_set = {one: min(1.0, len(one) * p[list(one)].min()) for one in sets}
+        slow = [max(value for one, value in by_set.items() if i in one) for i in range(count)]
+        assert holm(p.tolist()) == pytest.approx(slow, rel=1e-12)
+
+
 # --- maxima ---------------------------------------------------------------------------------------------
 
 
@@ -108,15 +120,3 @@ def test_exceedance_against_all_relabellings(m, n):
 def test_exceedance_counts_no_tie():
     assert exceedance([1.0, 2.0, 2.0], [2.0, 0.0]) == exceedance([0.0, 1.0, 1.5], [2.0])
     assert exceedance([1.0], [2.0]).p == 1.0
-
-
-def test_holm_by_all_sets_of_tests():
-    """A test's corrected p is the largest that Bonferroni gives any set of tests with it (the closed procedure)."""
-    rng = np.random.default_rng(3)
-    for count in (1, 2, 5, 7):
-        p = rng.uniform(size=count) ** 3
-        p[-1] = p[0]  # ties too
-        sets = [one for size in range(1, count + 1) for one in itertools.combinations(range(count), size)]
-        by_set = {one: min(1.0, len(one) * p[list(one)].min()) for one in sets}
-        slow = [max(value for one, value in by_set.items() if i in one) for i in range(count)]
-        assert holm(p.tolist()) == pytest.approx(slow, rel=1e-12)
