@@ -62,7 +62,10 @@ class Finding:
 class Claim(Protocol):
     """What a paper says, to be compared with rows."""
 
-    text: str
+    @property
+    def text(self) -> str:
+        """The claim in words."""
+        ...
 
     def find(self, rows: Rows, published: Rows) -> Finding:
         """The finding of these rows, its p value not yet corrected, beside the paper's rows."""

@@ -25,7 +25,7 @@ PCA, ICA = "PCA", "ICA"
 COMPONENTS, SHOWN = 100, 20
 WORDS = {"spread": "spread over the patch (1: all of it alike)"}
 SMALL: dict[str, Any] = {"source": "scikit-learn", "seeds": "0-2"}
-SMOKE: dict[str, Any] = {"source": "scikit-learn", "crops": 100, "seeds": "0-1", "steps": 3, "anneal": 2, "images": 4}
+SMOKE: dict[str, Any] = {"source": "scikit-learn", "crops": 100, "seeds": "0-1", "steps": 2, "anneal": 1, "images": 2}
 MEASURED = "The paper judges by the picture; the spread of a column's energy is ours."
 
 
@@ -83,11 +83,8 @@ def component_spread(source: str, crops: int, count: int, shown: int) -> list[Ro
 
 def wider(first: str, second: str) -> Claim:
     """That one method's columns reach further over the patch than another's."""
-    return Higher(f"{first} reaches over all of the patch, {second} over a part", "spread", *_named(first, second))
-
-
-def _named(*methods: str) -> list[dict[str, str]]:
-    return [{"method": method} for method in methods]
+    text = f"{first} reaches over all of the patch, {second} over a part"
+    return Higher(text, "spread", {"method": first}, {"method": second})
 
 
 def draw_all(outcome: Outcome, source: str, crops: int, count: int) -> Figure:
@@ -125,7 +122,7 @@ def fig1(
     The twenty largest principal components, twenty of a hundred independent ones, and ten columns each (appendix C).
     The paper shows one model of each; here are five, so that there is something to test.
     """
-    facts = dict(source=source, crops=crops, count=count)
+    facts: dict[str, Any] = dict(source=source, crops=crops, count=count)
     return Plan(
         cases=pair(10, source, crops, seeds, steps, anneal, beta, gamma, columns, eps, lr, precision),
         measures=[Computed("spread", spread, dict(images=images)), Logged(["reconstruction"])],
