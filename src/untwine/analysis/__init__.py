@@ -3,9 +3,10 @@
 from untwine.analysis import distances
 from untwine.analysis.aggregate import aggregate_density
 from untwine.analysis.alignment import jacobian_columns, polarised_share
+from untwine.analysis.attribution import attributed
 from untwine.analysis.components import independent_components, principal_components
 from untwine.analysis.encodings import active_dimensions, latent_ranges, magnitude_by_class, usefulness
-from untwine.analysis.factors import distance_matrices, factor_traversals
+from untwine.analysis.factors import agreement, distance_matrices, factor_traversals
 from untwine.analysis.gaussian import gaussianised
 from untwine.analysis.locality import (
     column_energy,
@@ -28,6 +29,8 @@ from untwine.namespace import directory
 __all__ = [
     "active_dimensions",
     "aggregate_density",
+    "agreement",
+    "attributed",
     "column_energy",
     "column_spread",
     "decode_grid",
