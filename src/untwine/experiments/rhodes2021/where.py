@@ -95,7 +95,13 @@ def first_columns(trained: Trained, places: str, largest: int | None = None) -> 
     return (pictures[0], *uw.analysis.jacobian_columns(jacobians(trained, pictures)[0, 0], largest))
 
 
-def draw_columns(outcome: Outcome, places: str, methods: Sequence[str], largest: int | None = None) -> Figure:
+def draw_columns(
+    outcome: Outcome,
+    places: str,
+    methods: Sequence[str],
+    largest: int | None = None,
+    limits: tuple[float, float] | None = (0.0, 1.0),
+) -> Figure:
     """An image and columns of the Jacobian at its code, a row for the first member of each method.
 
     Args:
@@ -103,6 +109,8 @@ def draw_columns(outcome: Outcome, places: str, methods: Sequence[str], largest:
         places: The image, by a name in `PLACES`.
         methods: The methods, in the order of the rows.
         largest: How many columns, the largest first; None shows every column.
+        limits: The values of black and white; None takes the image's own.
     """
     rows = [first_columns(outcome.trained(method=method), places, largest) for method in methods]
-    return uw.figures.columns(*(np.stack(part) for part in zip(*rows, strict=True)), row_labels=list(methods))
+    parts = [np.stack(part) for part in zip(*rows, strict=True)]
+    return uw.figures.columns(parts[0] / 255, *parts[1:], row_labels=list(methods), limits=limits)
