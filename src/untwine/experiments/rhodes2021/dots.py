@@ -69,7 +69,7 @@ def fig2(
     The paper shows one model of each. Here the first of ten models is shown, and of all of them the share of a column's
     energy at one dot is measured. The settings are those of appendix B.
     """
-    text = "a column acts on one dot, where that of a β-VAE acts on several"
+    text = "a column of JL1-VAE has more of its energy at a single dot than that of a β-VAE"
     where = Computed("share in one", share_in_one, dict(places="dots", images=images, largest=largest))
     words = {"share_in_one": "share of a column's energy at one dot"}
     return Plan(
@@ -118,6 +118,7 @@ def fig6(
     claim="JL1-VAE is locally more disentangled than β-VAE; globally they are alike",
     smoke={**SMOKE, **SMOKE_SCORES},
     small={**SMALL, **SMALL_SCORES},
+    hidden={"small": TOO_SHORT},
 )
 def fig4(
     seeds: str = "0-9",

@@ -89,7 +89,7 @@ def fig3(
 
     MPI3D-Multi needs the file of MPI3D (real). Smaller scales have four tiles with a dot each in its place.
     """
-    text = "a column acts on one tile, where that of a β-VAE acts on several"
+    text = "a column of JL1-VAE has more of its energy in a single tile than that of a β-VAE"
     words = {"share_in_one": "share of a column's energy in one tile"}
     stand_in = {"dsprites": "dSprites (our rendering)", "dots": "8 px with a dot"}
     replaced = [f"Four tiles of {stand_in[tiles]} take the place of MPI3D-Multi."] if tiles in stand_in else []

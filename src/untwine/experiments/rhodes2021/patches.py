@@ -89,7 +89,7 @@ def component_spread(source: str, crops: int, count: int, shown: int) -> list[Ro
 
 def wider(first: str, second: str) -> Claim:
     """That one method's columns reach further over the patch than another's."""
-    text = f"{first} reaches over all of the patch, {second} over a part"
+    text = f"{first} reaches further over the patch than {second}"
     return Higher(text, "spread", {"method": first}, {"method": second})
 
 
