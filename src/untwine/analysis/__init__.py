@@ -12,6 +12,7 @@ from untwine.analysis.locality import (
     column_energy,
     column_spread,
     largest_share,
+    mean_by_energy,
     nearest_regions,
     tile_regions,
 )
@@ -47,6 +48,7 @@ __all__ = [
     "latent_plane",
     "latent_ranges",
     "magnitude_by_class",
+    "mean_by_energy",
     "nearest_regions",
     "polarised_share",
     "principal_components",

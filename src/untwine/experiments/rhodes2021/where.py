@@ -69,7 +69,7 @@ def share_in_one(trained: Trained, places: str, images: int, largest: int | None
     for of_member in jacobians(trained, pictures):
         columns = uw.analysis.jacobian_columns(of_member, largest).columns
         shares = uw.analysis.largest_share(columns, regions[:, None])
-        values.append(np.average(shares, weights=uw.analysis.column_energy(columns)))
+        values.append(uw.analysis.mean_by_energy(shares, columns))
     return trained.rows("share_in_one", values)
 
 
@@ -77,7 +77,7 @@ def spread(trained: Trained, images: int) -> list[Row]:
     """The spread of columns over the image: the mean over images and columns, weighted by their energy."""
     pictures, _ = spread_evenly(trained.dataset, images)
     values = [
-        np.average(uw.analysis.column_spread(columns), weights=uw.analysis.column_energy(columns))
+        uw.analysis.mean_by_energy(uw.analysis.column_spread(columns), columns)
         for columns in jacobians(trained, pictures)
     ]
     return trained.rows("spread", values)
