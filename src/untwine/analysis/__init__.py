@@ -3,9 +3,10 @@
 from untwine.analysis import distances
 from untwine.analysis.aggregate import aggregate_density
 from untwine.analysis.alignment import jacobian_columns, polarised_share
-from untwine.analysis.encodings import active_dimensions, latent_ranges, magnitude_by_class, usefulness
+from untwine.analysis.encodings import active_dimensions, class_contrast, latent_ranges, magnitude_by_class, usefulness
 from untwine.analysis.factors import distance_matrices, factor_traversals
 from untwine.analysis.gaussian import gaussianised
+from untwine.analysis.overlap import latent_densities
 from untwine.analysis.perception import factor_importance
 from untwine.analysis.traversal import (
     decode_grid,
@@ -20,6 +21,7 @@ from untwine.namespace import directory
 __all__ = [
     "active_dimensions",
     "aggregate_density",
+    "class_contrast",
     "decode_grid",
     "distance_matrices",
     "distances",
@@ -27,6 +29,7 @@ __all__ = [
     "factor_traversals",
     "gaussianised",
     "jacobian_columns",
+    "latent_densities",
     "latent_grid",
     "latent_line",
     "latent_plane",
