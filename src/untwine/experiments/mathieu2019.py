@@ -71,7 +71,7 @@ def fig1(seeds: str = "0-9", steps: int = 3_000, points: int = 8, scale: float =
         claims=[
             # Within 5 percent of what tells all examples apart.
             Beyond("Too little overlap: a look-up table", INFORMATION, {"overlap": "too little"}, 0.95 * certain),
-            Beyond("Appropriate overlap: none", INFORMATION, {"overlap": "appropriate"}, 0.95 * certain, above=False),
+            Beyond("Appropriate overlap: no such table", INFORMATION, {"overlap": "appropriate"}, 0.95 * certain, above=False),
             Beyond("Appropriate overlap: codes tell of the data", INFORMATION, {"overlap": "appropriate"}, math.log(2)),
             # A twentieth of it: examples can hardly be told apart.
             Beyond(
@@ -94,7 +94,7 @@ def fig1(seeds: str = "0-9", steps: int = 3_000, points: int = 8, scale: float =
 
 
 def _overlap_figure(outcome: Outcome) -> Figure:
-    names = [*OVERLAPS][:3]
+    names = ["too little", "too much", "appropriate"]
     encoded = {name: _posteriors(outcome.trained(overlap=name)) for name in OVERLAPS}
     shown = [*names, "regularised", "too little"]
     titles = [f"{name} overlap" for name in names] + ["good regularisation", "bad regularisation"]
@@ -172,9 +172,7 @@ def fig2_left(
     same = ("seed", "beta")
     return Plan(
         cases=[
-            case(
-                _shapes_run(prior, beta, dataset, seeds=seeds, steps=steps, precision=precision), prior=name, beta=beta
-            )
+            case(_shapes_run(prior, beta, dataset, **settings), prior=name, beta=beta)
             for name, prior in PRIORS.items()
             for beta in betas
         ],

@@ -199,10 +199,10 @@ class HigherGiven:
         if min(len(a), len(b)) < LEAST:
             return _too_few(self.text, min(len(a), len(b)), "")
         test = statistics.compare_given(a, b, x, y)
-        words = f"{test.difference:+.3g} at equal {self.given}"
         if test.p is None:
-            return Finding(self.text, None, words, why="the two sides have nothing in common", models=len(a) + len(b))
-        name = "analysis of covariance"
+            why = f"scores do not vary, or {self.given} alone tells the two sides apart"
+            return Finding(self.text, None, "", why=why, models=len(a) + len(b))
+        words, name = f"{test.difference:+.3g} at equal {self.given}", "analysis of covariance"
         return Finding(self.text, test.difference > 0, words, "", name, test.p, None, test.effect, len(a) + len(b))
 
     def _pairs(self, rows: Rows, side: Where) -> tuple[list[float], list[float]]:
