@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,24 @@ Examples:
 - untwine reproduce rhodes2021 --scale small --dry-run
 """
 USAGE = "untwine reproduce [NAME ...]"
+LEFT_OUT = ("name", "settings", "progress")
+
+
+def setting(text: str) -> tuple[str, Any]:
+    """A setting from text: a name, and a value that is JSON, none, or else a text.
+
+    >>> setting("eps=0.001"), setting("columns=none"), setting("source=scenes")
+    (('eps', 0.001), ('columns', None), ('source', 'scenes'))
+    """
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(f"a setting is NAME=VALUE, not {text!r}")
+    if value.lower() == "none":
+        return name.replace("-", "_"), None
+    try:
+        return name.replace("-", "_"), json.loads(value)
+    except ValueError:
+        return name.replace("-", "_"), value
 
 
 def reproduce(args: list[str]) -> int:
@@ -32,14 +51,17 @@ def reproduce(args: list[str]) -> int:
     count = next((i for i, arg in enumerate(args) if arg.startswith("-")), len(args))
     names, rest = args[:count], args[count:]
     fields = [
-        ("reproduce", flags.arguments(running.reproduce, prefix=False, leave_out=("name", "progress"), switches=True)),
+        ("reproduce", flags.arguments(running.reproduce, prefix=False, leave_out=LEFT_OUT, switches=True)),
+        flags.flag(
+            "set", setting, several=True, default=(), help="Other settings than the scale's, such as eps=0.001."
+        ),
         flags.switch("dry_run", "Say what would be trained, and how long that takes by a few measured steps."),
         flags.flag("check", Path, default=None, help="Recompute every verdict below this folder from its numbers."),
         flags.flag("page", Path, default=None, help="Write the README.md of this folder of results."),
         flags.switch("json", flags.JSON),
     ]
     parsed = flags.parse(USAGE, ABOUT, fields, rest)
-    settings = flags.values(parsed.reproduce)
+    settings = {**flags.values(parsed.reproduce), "settings": dict(parsed.set)}
     if parsed.check is not None:
         return _check(parsed.check, parsed.json)
     if parsed.page is not None:
@@ -66,6 +88,7 @@ def reproduce(args: list[str]) -> int:
 
 def _show(result: Any, out: Path) -> None:
     """Print the findings of a result, and where its page is."""
+    from untwine.experiments.engine import running
     from untwine.experiments.engine.result import VERDICTS
 
     output.paragraph(f"{result.name} ({result.scale}): {VERDICTS[result.verdict]}")
@@ -84,7 +107,7 @@ def _show(result: Any, out: Path) -> None:
         output.table(["claim", "paper", "ours", "p", "verdict"], rows, lines=True)
     for problem in (*dict.fromkeys(finding.why for finding in result.findings if finding.why), *result.problems):
         output.paragraph(f"- {problem}")
-    print(f"The page is {out / result.name / result.scale / 'result.md'}\n")
+    print(f"The page is {out / result.name / running.folder_name(result.scale, result.changes) / 'result.md'}\n")
 
 
 def _list(out: str | Path, as_json: bool) -> None:
@@ -129,7 +152,7 @@ def _amount(trains: dict[str, int]) -> str:
 def _dry_run(names: list[str], settings: dict[str, Any], as_json: bool) -> None:
     from untwine.experiments.engine import running
 
-    known = {key: settings[key] for key in ("scale", "device", "out", "seeds")}
+    known = {key: settings[key] for key in ("scale", "device", "out", "seeds", "settings")}
     rows = [{"figure": name, **row} for name in names for row in running.estimate(name, **known)]
     if as_json:
         output.as_json({"runs": rows})

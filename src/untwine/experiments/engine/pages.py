@@ -89,7 +89,7 @@ def _row(folder: Path, file: Path, result: Result) -> str:
     place = file.parent.relative_to(folder).as_posix()
     picture = f"[picture]({place}/{result.figures[0]})" if result.figures else ""
     figure = f"[{result.name.partition('/')[2]}]({place}/result.md)"
-    cells = [figure, result.claim, *_sides(result), f"{result.scale}, {result.about['members']}"]
+    cells = [figure, result.claim, *_sides(result), f"{place.rpartition('/')[2]}, {result.about['members']}"]
     return "| " + " | ".join([*cells, VERDICTS[result.verdict], picture]) + " |"
 
 

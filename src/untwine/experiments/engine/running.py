@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -58,6 +59,7 @@ def reproduce(
     device: str = "auto",
     out: str | Path = OUT,
     seeds: str | None = None,
+    settings: Mapping[str, Any] | None = None,
     again: bool = False,
     progress: bool | None = None,
 ) -> Result:
@@ -72,11 +74,13 @@ def reproduce(
         device: auto, cpu, cuda or mps.
         out: The folder of all that is trained, measured and drawn.
         seeds: Other seeds than the scale's, such as 0-4.
+        settings: Other settings than the scale's, such as `{"eps": 0.001}`; the result gets a folder of its own.
         again: Measure also what was measured before.
         progress: Whether to show progress bars; by default on a terminal.
     """
     experiment = catalogue.find(name)
-    settings = experiment.settings(scale, **({} if seeds is None else {"seeds": seeds}))
+    changes = _changes(seeds, settings)
+    settings = experiment.settings(scale, **changes)
     plan, store, target = experiment.plan(settings), Store(out), pick_device(device)
     begun = time.monotonic()
     problems: list[str] = []
@@ -94,7 +98,7 @@ def reproduce(
         raise Interrupted("interrupted; what was done is kept: the same command goes on from there") from None
     published = Rows(plan.published)
     findings = judge(plan.claims, rows, published, experiment.hidden.get(scale, ""))
-    folder = Path(out) / name / scale
+    folder = Path(out) / name / folder_name(scale, changes)
     drawn = _draw(plan, Outcome(rows, published, plan.cases, open_case), folder, problems)
     about = {"untwine": __version__, "python": platform.python_version(), **describe(target)}
     about |= {"seconds": round(time.monotonic() - begun, 1), **store.facts(plan.cases)}
@@ -103,6 +107,7 @@ def reproduce(
         scale=scale,
         claim=experiment.claim,
         settings=settings,
+        changes=changes,
         verdict=overall(findings),
         findings=tuple(findings),
         rows=rows,
@@ -116,7 +121,32 @@ def reproduce(
     return result
 
 
-def estimate(name: str, scale: str, device: str = "auto", out: str | Path = OUT, seeds: str | None = None) -> list[Row]:
+def folder_name(scale: str, changes: Mapping[str, Any]) -> str:
+    """The name of a result's folder: the scale, and what differs from its settings.
+
+    Args:
+        scale: smoke, small or paper.
+        changes: The settings that differ.
+
+    >>> folder_name("paper", {}), folder_name("paper", {"seeds": "0-4", "columns": None})
+    ('paper', 'paper-seeds-0-4-columns-none')
+    """
+    words = [word for key, value in changes.items() for word in (key, "none" if value is None else str(value))]
+    return "-".join([scale, *(re.sub(r"[^\w.]+", "-", word).strip("-.") for word in words)])
+
+
+def _changes(seeds: str | None, settings: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {**({} if seeds is None else {"seeds": seeds}), **(settings or {})}
+
+
+def estimate(
+    name: str,
+    scale: str,
+    device: str = "auto",
+    out: str | Path = OUT,
+    seeds: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> list[Row]:
     """What `reproduce` would train: a row for each run, with its members, packs and seconds by a few measured steps.
 
     Args:
@@ -125,9 +155,10 @@ def estimate(name: str, scale: str, device: str = "auto", out: str | Path = OUT,
         device: auto, cpu, cuda or mps.
         out: The folder of what is trained already.
         seeds: Other seeds than the scale's.
+        settings: Other settings than the scale's.
     """
     experiment = catalogue.find(name)
-    plan = experiment.plan(experiment.settings(scale, **({} if seeds is None else {"seeds": seeds})))
+    plan = experiment.plan(experiment.settings(scale, **_changes(seeds, settings)))
     rows = []
     for run in Store(out).missing(plan.cases):
         count = len(run.members())
