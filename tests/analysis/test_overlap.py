@@ -16,7 +16,9 @@ rng = np.random.default_rng(0)
 def test_densities_are_those_of_normals():
     means, variances = rng.normal(size=(5, 3)), rng.uniform(1e-4, 2, size=(5, 3))
     found = latent_densities(means, variances, latent=2, prior=stats.norm.pdf)
-    expected = np.stack([stats.norm.pdf(found.z, m, s) for m, s in zip(means[:, 2], variances[:, 2] ** 0.5, strict=True)])
+    expected = np.stack(
+        [stats.norm.pdf(found.z, m, s) for m, s in zip(means[:, 2], variances[:, 2] ** 0.5, strict=True)]
+    )
     assert found.posteriors == pytest.approx(expected)
     assert found.aggregate == pytest.approx(expected.mean(0))
     assert found.prior == pytest.approx(stats.norm.pdf(found.z))

@@ -14,6 +14,7 @@ from untwine.checks import whole
 from untwine.errors import UntwineError
 
 _REACH = 3.5  # standard deviations of each posterior that the values cover
+_TAIL = 6.0  # standard deviations of a posterior within which they lie close to each other
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,8 @@ def latent_densities(
         raise UntwineError("a posterior with a variance of 0 has no density")
     low = min(bounds[0], float((centre - _REACH * deviation).min()))
     high = max(bounds[1], float((centre + _REACH * deviation).max()))
-    around = centre[:, None] + deviation[:, None] * np.linspace(-_REACH, _REACH, 29)
-    z = np.unique(np.concatenate((np.linspace(low, high, points), around.ravel())))
+    around = centre[:, None] + deviation[:, None] * np.linspace(-_TAIL, _TAIL, 49)
+    z = np.unique(np.concatenate((np.linspace(low, high, points), around.clip(low, high).ravel())))
     standard = (z - centre[:, None]) / deviation[:, None]
     posteriors = np.exp(-0.5 * standard**2) / (np.sqrt(2 * np.pi) * deviation[:, None])
     return LatentDensities(z, posteriors, posteriors.mean(0), None if prior is None else np.asarray(prior(z)))
