@@ -121,6 +121,7 @@ def clusters(columns: Any, measure: str) -> float:
         "entropy": beta + 0.1 * alpha,
         "decomposition": 3 - 2.4 * beta - 0.1 * alpha,
         "divergence": 1 + 3 * max(0, beta - 0.5) - 0.1 * alpha,
+        "decomposition kl_aggregate_prior": 1 + beta,
     }[measure]
 
 

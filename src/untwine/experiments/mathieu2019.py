@@ -308,7 +308,8 @@ def fig3(
             Trend("Increasing beta increases their overlap", INFORMATION, "beta", top, rising=False),
             # Less than a bit: not even two halves of the data are told apart.
             Beyond("With too large a beta encodings lose meaning", INFORMATION, largest, math.log(2), above=False),
-            Higher("Too large a beta causes a mismatch of q(z) and p(z)", "divergence", largest, middle),
+            Higher("Too large a beta causes a mismatch of q(z) and p(z): KL(q || p)", MISMATCH, largest, middle),
+            Higher("Too large a beta causes a mismatch: KL(p || q)", "divergence", largest, middle),
             Trend("Increasing alpha improves the match of q(z) and p(z)", "divergence", "alpha", bottom, rising=False),
             Trend("Increasing alpha increases overlap too", INFORMATION, "alpha", bottom, rising=False),
             # Codes still tell more than which of the four clusters an example is in.
