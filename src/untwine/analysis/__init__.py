@@ -3,9 +3,17 @@
 from untwine.analysis import distances
 from untwine.analysis.aggregate import aggregate_density
 from untwine.analysis.alignment import jacobian_columns, polarised_share
+from untwine.analysis.components import independent_components, principal_components
 from untwine.analysis.encodings import active_dimensions, class_contrast, latent_ranges, magnitude_by_class, usefulness
 from untwine.analysis.factors import distance_matrices, factor_traversals
 from untwine.analysis.gaussian import gaussianised
+from untwine.analysis.locality import (
+    column_energy,
+    column_spread,
+    largest_share,
+    nearest_regions,
+    tile_regions,
+)
 from untwine.analysis.overlap import latent_densities
 from untwine.analysis.perception import factor_importance
 from untwine.analysis.traversal import (
@@ -22,21 +30,28 @@ __all__ = [
     "active_dimensions",
     "aggregate_density",
     "class_contrast",
+    "column_energy",
+    "column_spread",
     "decode_grid",
     "distance_matrices",
     "distances",
     "factor_importance",
     "factor_traversals",
     "gaussianised",
+    "independent_components",
     "jacobian_columns",
+    "largest_share",
     "latent_densities",
     "latent_grid",
     "latent_line",
     "latent_plane",
     "latent_ranges",
     "magnitude_by_class",
+    "nearest_regions",
     "polarised_share",
+    "principal_components",
     "sparse_direction",
+    "tile_regions",
     "traverse",
     "usefulness",
 ]

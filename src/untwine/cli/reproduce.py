@@ -68,7 +68,7 @@ def reproduce(args: list[str]) -> int:
         print(f"The page is {pages.write_page(parsed.page)}")
         return 0
     if not names:
-        _list(settings["out"], parsed.json)
+        _list(settings["out"], settings["device"], parsed.json)
         return 0
     try:
         chosen = catalogue.chosen(names)
@@ -110,20 +110,17 @@ def _show(result: Any, out: Path) -> None:
     print(f"The page is {out / result.name / running.folder_name(result.scale, result.changes) / 'result.md'}\n")
 
 
-def _list(out: str | Path, as_json: bool) -> None:
+def _list(out: str | Path, device: str, as_json: bool) -> None:
     """Print every experiment: its claim, how much it trains at each scale, and what is there already."""
-    from untwine.experiments.engine import catalogue
+    from untwine.experiments.engine import catalogue, costs
     from untwine.experiments.engine.contract import SCALES
     from untwine.experiments.engine.result import FILE
 
     entries = []
     for name, experiment in catalogue.experiments().items():
-        trains = {}
-        for scale in SCALES:
-            members = {m.id: m.spec["steps"] for case in _cases(experiment, scale) for m in case.run.members()}
-            trains[scale] = {"members": len(members), "steps": sum(members.values())}
-        done = [scale for scale in SCALES if (Path(out) / name / scale / FILE).exists()]
-        entries.append({"name": name, "claim": experiment.claim, "trains": trains, "done": done})
+        prices = {scale: costs.cost(name, scale, device, out) for scale in SCALES}
+        done = [file.parent.name for file in sorted((Path(out) / name).glob(f"*/{FILE}"))]
+        entries.append({"name": name, "claim": experiment.claim, "costs": prices, "done": done})
     if as_json:
         output.as_json({"experiments": entries})
         return
@@ -131,29 +128,31 @@ def _list(out: str | Path, as_json: bool) -> None:
         [
             entry["name"],
             entry["claim"],
-            *(_amount(entry["trains"][scale]) for scale in SCALES[1:]),
+            *(_amount(entry["costs"][scale]) for scale in SCALES[1:]),
             ", ".join(entry["done"]),
         ]
         for entry in entries
     ]
     output.table(["figure", "claim", "small", "paper", f"in {out}"], rows, lines=True)
-    print("small and paper: models x steps. How long that takes here: untwine reproduce NAME --scale SCALE --dry-run")
+    print("small and paper: the time of training on this machine where it is known, else models x steps; --dry-run")
+    print("measures it: untwine reproduce NAME --scale SCALE --dry-run")
 
 
-def _cases(experiment: Any, scale: str) -> Any:
-    return experiment.plan(experiment.settings(scale)).cases
-
-
-def _amount(trains: dict[str, int]) -> str:
-    members = trains["members"]
-    return f"{members} x {trains['steps'] // members:,}" if members else "-"
+def _amount(cost: dict[str, Any]) -> str:
+    if not cost["members"]:
+        return "no training"
+    return (
+        f"{cost['members']} x {cost['steps'] // cost['members']:,}"
+        if cost["seconds"] is None
+        else _time(cost["seconds"])
+    )
 
 
 def _dry_run(names: list[str], settings: dict[str, Any], as_json: bool) -> None:
-    from untwine.experiments.engine import running
+    from untwine.experiments.engine import costs
 
     known = {key: settings[key] for key in ("scale", "device", "out", "seeds", "settings")}
-    rows = [{"figure": name, **row} for name in names for row in running.estimate(name, **known)]
+    rows = [{"figure": name, **row} for name in names for row in costs.estimate(name, **known)]
     if as_json:
         output.as_json({"runs": rows})
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -63,7 +64,9 @@ def page(folder: str | Path, below: str = "") -> str:
         folder: The folder of the results.
         below: What else the page says, at its end.
     """
-    largest = {result.name: (file, result) for file, result in results(folder).items()}
+    largest = {
+        (result.name, json.dumps(dict(result.changes))): (file, result) for file, result in results(folder).items()
+    }
     lines = [HEAD]
     for paper in catalogue.papers():
         rows = [(file, result) for file, result in largest.values() if result.name.startswith(f"{paper}/")]
