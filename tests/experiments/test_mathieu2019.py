@@ -104,7 +104,7 @@ def overlap(columns: Any, measure: str) -> float:
 
 
 def anisotropic(columns: Any, measure: str) -> float:
-    gain = {"isotropic": 0.0, "principal components": 0.1, "learned": 0.2}[columns["prior"]]
+    gain = {"isotropic": 0.0, "PCA": 0.1, "learned": 0.2}[columns["prior"]]
     return 20 + 5 * columns["beta"] if measure == "reconstruction" else 0.6 + gain - 0.005 * columns["beta"]
 
 
