@@ -5,7 +5,7 @@ from untwine.analysis.aggregate import aggregate_density
 from untwine.analysis.alignment import jacobian_columns, polarised_share
 from untwine.analysis.attribution import attributed
 from untwine.analysis.components import independent_components, principal_components
-from untwine.analysis.encodings import active_dimensions, latent_ranges, magnitude_by_class, usefulness
+from untwine.analysis.encodings import active_dimensions, class_contrast, latent_ranges, magnitude_by_class, usefulness
 from untwine.analysis.factors import agreement, distance_matrices, factor_traversals
 from untwine.analysis.gaussian import gaussianised
 from untwine.analysis.locality import (
@@ -16,6 +16,7 @@ from untwine.analysis.locality import (
     nearest_regions,
     tile_regions,
 )
+from untwine.analysis.overlap import latent_densities
 from untwine.analysis.perception import factor_importance
 from untwine.analysis.traversal import (
     decode_grid,
@@ -32,6 +33,7 @@ __all__ = [
     "aggregate_density",
     "agreement",
     "attributed",
+    "class_contrast",
     "column_energy",
     "column_spread",
     "decode_grid",
@@ -43,6 +45,7 @@ __all__ = [
     "independent_components",
     "jacobian_columns",
     "largest_share",
+    "latent_densities",
     "latent_grid",
     "latent_line",
     "latent_plane",
