@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import math
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 from jaxtyping import Int64, Shaped, UInt8
 
-from untwine import naming
 from untwine.checks import whole
 from untwine.data.contract import Dataset
 from untwine.data.factors import FactorSpace
-from untwine.data.specs import build, dataset, datasets, full_spec
+from untwine.data.nested import Inner, built, settle_inner
+from untwine.data.specs import dataset
 from untwine.data.states import AllStates, SampledStates
 from untwine.errors import UntwineError
 
@@ -23,33 +21,9 @@ _CACHED = 2**26  # bytes; if all possible tiles take no more, they are kept in m
 _CHUNK = 2**25  # bytes of images that are cut into tiles at a time
 
 
-def _settle(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments with the full spec of the inner dataset in place of a text or a partial spec."""
-    inner = arguments["dataset"]
-    if isinstance(inner, str):
-        inner = naming.read("dataset", inner, {name: _speller(name) for name in datasets})
-    elif isinstance(inner, Mapping):
-        if not isinstance(inner.get("name"), str):
-            raise UntwineError(
-                f"tiled: the spec of its dataset needs a name, as in {{'name': 'xy_squares'}}; got {inner}"
-            )
-        inner = full_spec(inner)
-    return {**arguments, "dataset": inner}
-
-
-def _speller(name: str) -> Callable[..., dict[str, Any]]:
-    """A function with the signature of a dataset that returns the full spec instead of the dataset."""
-
-    @functools.wraps(datasets[name])
-    def spell(*args: Any, **kwargs: Any) -> dict[str, Any]:
-        return full_spec({"name": name, **inspect.signature(datasets[name]).bind(*args, **kwargs).arguments})
-
-    return spell
-
-
-@dataset(settle=_settle)
+@dataset(settle=settle_inner)
 def tiled(
-    dataset: str | Mapping[str, Any] | Dataset,
+    dataset: Inner,
     rows: int = 2,
     columns: int = 2,
     stride: int = 1,
@@ -77,8 +51,7 @@ def tiled(
     >>> data.factors.states == 8**24
     True
     """
-    inner = dataset if isinstance(dataset, Dataset) else build(dataset)  # type: ignore[arg-type]
-    return Tiled(inner, rows, columns, stride, examples, seed)
+    return Tiled(built(dataset), rows, columns, stride, examples, seed)
 
 
 def tiled_space(space: FactorSpace, tiles: int) -> FactorSpace:
