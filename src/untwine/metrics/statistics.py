@@ -161,7 +161,7 @@ def alike(test: Comparison, within: float) -> float | None:
         within: The largest difference, to either side, that counts as none.
 
     >>> round(alike(compare([1.0, 2.0, 3.0, 2.0], [1.0, 2.0, 3.0, 2.5]), 1.0), 3)
-    0.087
+    0.095
     """
     from scipy import special
 
