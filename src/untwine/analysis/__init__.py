@@ -7,6 +7,7 @@ from untwine.analysis.encodings import active_dimensions, latent_ranges, magnitu
 from untwine.analysis.factors import distance_matrices, factor_traversals
 from untwine.analysis.gaussian import gaussianised
 from untwine.analysis.perception import factor_importance
+from untwine.analysis.rotations import alignment_angle, encoder_stages, excess, least_noise, turned
 from untwine.analysis.traversal import (
     decode_grid,
     latent_grid,
@@ -20,9 +21,12 @@ from untwine.namespace import directory
 __all__ = [
     "active_dimensions",
     "aggregate_density",
+    "alignment_angle",
     "decode_grid",
     "distance_matrices",
     "distances",
+    "encoder_stages",
+    "excess",
     "factor_importance",
     "factor_traversals",
     "gaussianised",
@@ -31,10 +35,12 @@ __all__ = [
     "latent_line",
     "latent_plane",
     "latent_ranges",
+    "least_noise",
     "magnitude_by_class",
     "polarised_share",
     "sparse_direction",
     "traverse",
+    "turned",
     "usefulness",
 ]
 

@@ -9,6 +9,7 @@ from untwine.report.charts import density, magnitudes, scores
 from untwine.report.images import columns, images, traversals
 from untwine.report.measurements import boxes, cells, lines, scatter
 from untwine.report.perception import cumulative, factor_traversals, matrices
+from untwine.report.planes import planes
 from untwine.report.saving import save
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "lines",
     "magnitudes",
     "matrices",
+    "planes",
     "save",
     "scatter",
     "scores",
