@@ -17,7 +17,10 @@ from untwine.experiments.engine.rows import Rows
 from untwine.metrics import statistics
 
 Verdict: TypeAlias = Literal["reproduced", "partly", "not", "not testable here"]
-REPRODUCED, PARTLY, NOT, UNTESTABLE = "reproduced", "partly", "not", "not testable here"
+REPRODUCED: Verdict = "reproduced"
+PARTLY: Verdict = "partly"
+NOT: Verdict = "not"
+UNTESTABLE: Verdict = "not testable here"
 LEVEL = 0.05
 LEAST = statistics.LEAST_FOR_INTERVAL  # models on each side of a test
 
@@ -99,11 +102,10 @@ class Higher:
 
     def _values(self, rows: Rows, side: Where) -> list[float]:
         chosen = rows.where(measure=self.measure, **{**self.at, **side})
-        return (
-            chosen.reduced(max, "seed").values
-            if self.best and "seed" in (chosen[0] if chosen else {})
-            else ([max(chosen.values)] if self.best and chosen.values else chosen.values)
-        )
+        if not self.best:
+            return chosen.values
+        by_seed = chosen.reduced(max, "seed").values
+        return by_seed or [max(chosen.values)] if chosen.values else []
 
 
 @dataclass(frozen=True)
@@ -303,7 +305,7 @@ def overall(findings: Sequence[Finding]) -> Verdict:
     >>> overall([Finding("a", True, "1", verdict="reproduced"), Finding("b", False, "1", verdict="not")])
     'partly'
     """
-    verdicts = {finding.verdict for finding in findings} - {UNTESTABLE}
+    verdicts: set[Verdict] = {finding.verdict for finding in findings if finding.verdict != UNTESTABLE}
     return UNTESTABLE if not verdicts else verdicts.pop() if len(verdicts) == 1 else PARTLY
 
 
