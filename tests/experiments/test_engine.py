@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 
 import untwine as uw
-from untwine.errors import UntwineError
-from untwine.experiments.engine import claims, pages, running
+from untwine.errors import Unavailable
+from untwine.experiments.engine import claims, costs, pages, running
 from untwine.experiments.engine.claims import Alike, Beyond, Exactly, Higher, Near, Related, Trend, judge, overall
 from untwine.experiments.engine.contract import Experiment
 from untwine.experiments.engine.result import Result
@@ -48,7 +48,7 @@ def test_nothing_is_trained_or_measured_twice(toy: Experiment, tmp_path: Path, m
     monkeypatch.setattr("untwine.experiments.engine.store.fit", refuse)
     monkeypatch.setattr("untwine.experiments.engine.measures.evaluate", refuse)
     assert list(running.reproduce("toy/fig1", "paper", "cpu", tmp_path).rows) == list(first.rows)
-    assert running.estimate("toy/fig1", "paper", "cpu", tmp_path) == []
+    assert costs.estimate("toy/fig1", "paper", "cpu", tmp_path) == []
 
 
 def test_a_further_seed_trains_alone_and_counts_with_the_others(toy: Experiment, tmp_path: Path):
@@ -77,7 +77,7 @@ def test_interrupted_the_same_command_goes_on(toy: Experiment, tmp_path: Path, m
     with pytest.raises(loop.Interrupted, match="the same command goes on"):
         running.reproduce("toy/fig1", "paper", "cpu", tmp_path)
     monkeypatch.setattr(loop.Trainer, "steps", real)
-    (row,) = running.estimate("toy/fig1", "paper", "cpu", tmp_path)
+    (row,) = costs.estimate("toy/fig1", "paper", "cpu", tmp_path)
     assert (row["members"], row["packs"]) == (6, 1) and row["seconds"] > 0
     went_on = running.reproduce("toy/fig1", "paper", "cpu", tmp_path)
     whole = running.reproduce("toy/fig1", "paper", "cpu", tmp_path / "whole")
@@ -93,7 +93,7 @@ def test_a_smaller_scale_gives_no_verdict(toy: Experiment, tmp_path: Path):
 
 def test_data_that_are_not_there_leave_their_part_out(toy: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def gone(*args: object, **kwargs: object) -> None:
-        raise UntwineError("the file is not there\nand more")
+        raise Unavailable("the file is not there\nand more")
 
     monkeypatch.setattr("untwine.experiments.engine.store.fit", gone)
     result = running.reproduce("toy/fig1", "paper", "cpu", tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,24 @@ Examples:
 - untwine reproduce rhodes2021 --scale small --dry-run
 """
 USAGE = "untwine reproduce [NAME ...]"
+LEFT_OUT = ("name", "settings", "progress")
+
+
+def setting(text: str) -> tuple[str, Any]:
+    """A setting from text: a name, and a value that is JSON, none, or else a text.
+
+    >>> setting("eps=0.001"), setting("columns=none"), setting("source=scenes")
+    (('eps', 0.001), ('columns', None), ('source', 'scenes'))
+    """
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(f"a setting is NAME=VALUE, not {text!r}")
+    if value.lower() == "none":
+        return name.replace("-", "_"), None
+    try:
+        return name.replace("-", "_"), json.loads(value)
+    except ValueError:
+        return name.replace("-", "_"), value
 
 
 def reproduce(args: list[str]) -> int:
@@ -32,21 +51,24 @@ def reproduce(args: list[str]) -> int:
     count = next((i for i, arg in enumerate(args) if arg.startswith("-")), len(args))
     names, rest = args[:count], args[count:]
     fields = [
-        ("reproduce", flags.arguments(running.reproduce, prefix=False, leave_out=("name", "progress"), switches=True)),
+        ("reproduce", flags.arguments(running.reproduce, prefix=False, leave_out=LEFT_OUT, switches=True)),
+        flags.flag(
+            "set", setting, several=True, default=(), help="Other settings than the scale's, such as eps=0.001."
+        ),
         flags.switch("dry_run", "Say what would be trained, and how long that takes by a few measured steps."),
         flags.flag("check", Path, default=None, help="Recompute every verdict below this folder from its numbers."),
         flags.flag("page", Path, default=None, help="Write the README.md of this folder of results."),
         flags.switch("json", flags.JSON),
     ]
     parsed = flags.parse(USAGE, ABOUT, fields, rest)
-    settings = flags.values(parsed.reproduce)
+    settings = {**flags.values(parsed.reproduce), "settings": dict(parsed.set)}
     if parsed.check is not None:
         return _check(parsed.check, parsed.json)
     if parsed.page is not None:
         print(f"The page is {pages.write_page(parsed.page)}")
         return 0
     if not names:
-        _list(settings["out"], parsed.json)
+        _list(settings["out"], settings["device"], parsed.json)
         return 0
     try:
         chosen = catalogue.chosen(names)
@@ -66,6 +88,7 @@ def reproduce(args: list[str]) -> int:
 
 def _show(result: Any, out: Path) -> None:
     """Print the findings of a result, and where its page is."""
+    from untwine.experiments.engine import running
     from untwine.experiments.engine.result import VERDICTS
 
     output.paragraph(f"{result.name} ({result.scale}): {VERDICTS[result.verdict]}")
@@ -84,23 +107,20 @@ def _show(result: Any, out: Path) -> None:
         output.table(["claim", "paper", "ours", "p", "verdict"], rows, lines=True)
     for problem in (*dict.fromkeys(finding.why for finding in result.findings if finding.why), *result.problems):
         output.paragraph(f"- {problem}")
-    print(f"The page is {out / result.name / result.scale / 'result.md'}\n")
+    print(f"The page is {out / result.name / running.folder_name(result.scale, result.changes) / 'result.md'}\n")
 
 
-def _list(out: str | Path, as_json: bool) -> None:
+def _list(out: str | Path, device: str, as_json: bool) -> None:
     """Print every experiment: its claim, how much it trains at each scale, and what is there already."""
-    from untwine.experiments.engine import catalogue
+    from untwine.experiments.engine import catalogue, costs
     from untwine.experiments.engine.contract import SCALES
     from untwine.experiments.engine.result import FILE
 
     entries = []
     for name, experiment in catalogue.experiments().items():
-        trains = {}
-        for scale in SCALES:
-            members = {m.id: m.spec["steps"] for case in _cases(experiment, scale) for m in case.run.members()}
-            trains[scale] = {"members": len(members), "steps": sum(members.values())}
-        done = [scale for scale in SCALES if (Path(out) / name / scale / FILE).exists()]
-        entries.append({"name": name, "claim": experiment.claim, "trains": trains, "done": done})
+        prices = {scale: costs.cost(name, scale, device, out) for scale in SCALES}
+        done = [file.parent.name for file in sorted((Path(out) / name).glob(f"*/{FILE}"))]
+        entries.append({"name": name, "claim": experiment.claim, "costs": prices, "done": done})
     if as_json:
         output.as_json({"experiments": entries})
         return
@@ -108,29 +128,31 @@ def _list(out: str | Path, as_json: bool) -> None:
         [
             entry["name"],
             entry["claim"],
-            *(_amount(entry["trains"][scale]) for scale in SCALES[1:]),
+            *(_amount(entry["costs"][scale]) for scale in SCALES[1:]),
             ", ".join(entry["done"]),
         ]
         for entry in entries
     ]
     output.table(["figure", "claim", "small", "paper", f"in {out}"], rows, lines=True)
-    print("small and paper: models x steps. How long that takes here: untwine reproduce NAME --scale SCALE --dry-run")
+    print("small and paper: the time of training on this machine where it is known, else models x steps; --dry-run")
+    print("measures it: untwine reproduce NAME --scale SCALE --dry-run")
 
 
-def _cases(experiment: Any, scale: str) -> Any:
-    return experiment.plan(experiment.settings(scale)).cases
-
-
-def _amount(trains: dict[str, int]) -> str:
-    members = trains["members"]
-    return f"{members} x {trains['steps'] // members:,}" if members else "-"
+def _amount(cost: dict[str, Any]) -> str:
+    if not cost["members"]:
+        return "no training"
+    return (
+        f"{cost['members']} x {cost['steps'] // cost['members']:,}"
+        if cost["seconds"] is None
+        else _time(cost["seconds"])
+    )
 
 
 def _dry_run(names: list[str], settings: dict[str, Any], as_json: bool) -> None:
-    from untwine.experiments.engine import running
+    from untwine.experiments.engine import costs
 
-    known = {key: settings[key] for key in ("scale", "device", "out", "seeds")}
-    rows = [{"figure": name, **row} for name in names for row in running.estimate(name, **known)]
+    known = {key: settings[key] for key in ("scale", "device", "out", "seeds", "settings")}
+    rows = [{"figure": name, **row} for name in names for row in costs.estimate(name, **known)]
     if as_json:
         output.as_json({"runs": rows})
         return

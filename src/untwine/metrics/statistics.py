@@ -14,7 +14,19 @@ from untwine.errors import UntwineError
 from untwine.namespace import directory
 from untwine.streams import np_uniform
 
-__all__ = ["Comparison", "Correlation", "Summary", "against", "alike", "compare", "correlation", "holm", "summary"]
+__all__ = [
+    "Comparison",
+    "Correlation",
+    "Exceedance",
+    "Summary",
+    "against",
+    "alike",
+    "compare",
+    "correlation",
+    "exceedance",
+    "holm",
+    "summary",
+]
 __dir__ = directory(__all__)
 
 Values = Sequence[Any] | np.ndarray
@@ -201,6 +213,33 @@ def correlation(first: Values, second: Values) -> Correlation:
         return Correlation(None, None, len(a))
     test: Any = stats.spearmanr(a, b)
     return Correlation(round(float(test.statistic), 12), float(test.pvalue), len(a))
+
+
+@dataclass(frozen=True)
+class Exceedance:
+    """How many of `among` models score above the best of others, and the probability of that by chance."""
+
+    count: int
+    among: int
+    p: float
+
+
+def exceedance(first: Values, second: Values) -> Exceedance:
+    """How many of the first lie above all of the second, tested exactly: a test about maxima over a sweep.
+
+    If the labels meant nothing, the k highest of m + n scores would all be of the first with probability
+    m / (m + n) * ... * (m - k + 1) / (m + n - k + 1). No distribution is assumed; one seed of each setting is enough.
+
+    Args:
+        first: The scores of the models that are said to reach higher.
+        second: The scores of the others.
+
+    >>> exceedance([3.0, 5.0, 6.0, 7.0], [1.0, 2.0, 4.0])
+    Exceedance(count=3, among=4, p=0.11428571428571428)
+    """
+    a, b = _numbers(first), _numbers(second)
+    count, m, both = int((a > b.max()).sum()), len(a), len(a) + len(b)
+    return Exceedance(count, m, math.comb(m, count) / math.comb(both, count))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -44,7 +44,7 @@ def joined(members: Sequence[Member]) -> list[Run]:
     different = {member.id: member for member in members}
     alike: dict[str, list[Member]] = {}
     for member in different.values():
-        alike.setdefault(_structure(member.spec), []).append(member)
+        alike.setdefault(structure(member.spec), []).append(member)
     runs = []
     for group in alike.values():
         run = _as_one(group)
@@ -75,7 +75,7 @@ def _as_one(members: Sequence[Member]) -> Run | None:
     return run if [member.id for member in run.members()] == [member.id for member in members] else None
 
 
-def _structure(spec: Mapping[str, Any]) -> str:
+def structure(spec: Mapping[str, Any]) -> str:
     """A text that is equal for specs that differ only in numbers of the method and the learning rate."""
     open_fields = {key: _without_floats(spec[key]) for key in ("method", "lr")}
     return json.dumps({**spec, **open_fields}, sort_keys=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int64, Shaped, UInt8
@@ -21,7 +22,15 @@ _CACHED = 2**26  # bytes; if all possible tiles take no more, they are kept in m
 _CHUNK = 2**25  # bytes of images that are cut into tiles at a time
 
 
-@dataset(settle=settle_inner)
+def _settle(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments with the full spec of the inner dataset, and texts of the factors that are held."""
+    held = arguments["held"]
+    if isinstance(held, str):
+        held = tuple(part.strip() for part in held.split(",")) if held.strip() else ()
+    return {**settle_inner(arguments), "held": tuple(held)}
+
+
+@dataset(settle=_settle, added=["held"])
 def tiled(
     dataset: Inner,
     rows: int = 2,
@@ -29,6 +38,7 @@ def tiled(
     stride: int = 1,
     examples: int = 500_000,
     seed: int = 0,
+    held: str | Sequence[str] = (),
 ) -> Tiled:
     """Images of a dataset side by side, each in its own state; the factors of all tiles are factors.
 
@@ -44,6 +54,7 @@ def tiled(
         stride: Every stride-th pixel of a tile is kept, in both directions.
         examples: The number of training examples to draw.
         seed: The seed of the training examples.
+        held: Factors of every tile that are fixed, with their values: "shape=0, scale=5". They are no factors then.
 
     >>> data = tiled("xy-squares(spacing=4)", stride=2, examples=10)
     >>> data.shape, len(data.factors), data.factors.names[5:7]
@@ -51,7 +62,17 @@ def tiled(
     >>> data.factors.states == 8**24
     True
     """
-    return Tiled(built(dataset), rows, columns, stride, examples, seed)
+    inner = built(dataset)
+    fixed = dict(_held(text) for text in held)
+    return Tiled(Fixed(inner, fixed) if fixed else inner, rows, columns, stride, examples, seed)
+
+
+def _held(text: str) -> tuple[str, int]:
+    """The name and the value of a factor that is fixed, from a text such as scale=5."""
+    name, _, value = (part.strip() for part in text.partition("="))
+    if not value.isdecimal():
+        raise UntwineError(f"tiled: held are factors with whole numbers, as in 'scale=5', not {text!r}")
+    return name, int(value)
 
 
 def tiled_space(space: FactorSpace, tiles: int) -> FactorSpace:

@@ -109,6 +109,36 @@ class Higher:
 
 
 @dataclass(frozen=True)
+class Exceeds:
+    """The best of some models is above the best of others (an exact test of how many are above it).
+
+    It is about maxima over a sweep, of which each setting may have a single seed.
+
+    Args:
+        text: The claim in words.
+        measure: What is compared.
+        first: The columns of the models that are said to reach higher.
+        second: The columns of the others.
+        at: Columns that both share.
+    """
+
+    text: str
+    measure: str
+    first: Where
+    second: Where
+    at: Where = field(default_factory=dict)
+
+    def find(self, rows: Rows, published: Rows) -> Finding:
+        a, b = (rows.where(measure=self.measure, **{**self.at, **side}).values for side in (self.first, self.second))
+        if min(len(a), len(b)) < LEAST:
+            return _too_few(self.text, min(len(a), len(b)), "")
+        test = statistics.exceedance(a, b)
+        ours = f"best {_against(max(a), max(b))}; {test.count} of {test.among} are above the latter"
+        share = test.count / test.among
+        return Finding(self.text, max(a) > max(b), ours, "", "exceedances", test.p, None, share, len(a) + len(b))
+
+
+@dataclass(frozen=True)
 class Alike:
     """Two sets of models score alike, up to a margin (two one-sided Welch tests).
 

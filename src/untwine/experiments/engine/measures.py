@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from statistics import fmean
 from typing import Any
 
+from untwine.data import build
 from untwine.errors import UntwineError
 from untwine.experiments.engine.contract import Trained
 from untwine.experiments.engine.rows import Row
@@ -26,19 +27,22 @@ class Scored:
         metrics: Their names, with arguments in brackets if need be.
         rho: Radii of the windows of local metrics.
         settings: Further arguments of `untwine.evaluate`: windows, points, examples, seed, gaussian.
+        data: Arguments of the dataset that is scored where they differ from that of training: `{"part": "test"}`.
     """
 
     metrics: Sequence[str]
     rho: Sequence[float] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+    data: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def key(self) -> Mapping[str, Any]:
         return {"scored": {**asdict(self), "metrics": list(self.metrics), "rho": list(self.rho)}}
 
     def __call__(self, trained: Trained) -> list[Row]:
+        dataset = build({**trained.dataset.spec, **self.data}) if self.data else trained.dataset
         scores = evaluate(
-            trained.ensemble, self.metrics, rho=self.rho, dataset=trained.dataset, progress=False, **self.settings
+            trained.ensemble, self.metrics, rho=self.rho, dataset=dataset, progress=False, **self.settings
         )
         seeds = {member.name: member.seed for member in trained.ensemble.members}
         rows = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -63,7 +64,9 @@ def page(folder: str | Path, below: str = "") -> str:
         folder: The folder of the results.
         below: What else the page says, at its end.
     """
-    largest = {result.name: (file, result) for file, result in results(folder).items()}
+    largest = {
+        (result.name, json.dumps(dict(result.changes))): (file, result) for file, result in results(folder).items()
+    }
     lines = [HEAD]
     for paper in catalogue.papers():
         rows = [(file, result) for file, result in largest.values() if result.name.startswith(f"{paper}/")]
@@ -89,7 +92,7 @@ def _row(folder: Path, file: Path, result: Result) -> str:
     place = file.parent.relative_to(folder).as_posix()
     picture = f"[picture]({place}/{result.figures[0]})" if result.figures else ""
     figure = f"[{result.name.partition('/')[2]}]({place}/result.md)"
-    cells = [figure, result.claim, *_sides(result), f"{result.scale}, {result.about['members']}"]
+    cells = [figure, result.claim, *_sides(result), f"{place.rpartition('/')[2]}, {result.about['members']}"]
     return "| " + " | ".join([*cells, VERDICTS[result.verdict], picture]) + " |"
 
 

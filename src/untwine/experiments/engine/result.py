@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -30,6 +31,7 @@ class Result:
         scale: smoke, small or paper.
         claim: What the paper says, in one line.
         settings: The settings of the experiment.
+        changes: Those that differ from the scale's.
         verdict: What our numbers say of the claims.
         findings: What they say of each claim.
         rows: Every number.
@@ -44,6 +46,7 @@ class Result:
     scale: str
     claim: str
     settings: Mapping[str, Any]
+    changes: Mapping[str, Any]
     verdict: Verdict
     findings: tuple[Finding, ...]
     rows: Rows
@@ -100,10 +103,16 @@ def page(result: Result) -> str:
     if result.problems:
         lines += ["", "## What could not be done here", "", *(f"- {text}" for text in result.problems)]
     lines += ["", "## Numbers", "", *numbers_table(result.rows, result.published)]
-    lines += ["", "## How it was made", "", f"    untwine reproduce {result.name} --scale {result.scale}", ""]
+    lines += ["", "## How it was made", "", f"    {command(result)}", ""]
     lines += [f"- {key}: {_text(value)}" for key, value in result.settings.items()]
     lines += [f"- {key.replace('_', ' ')}: {_text(value)}" for key, value in about.items()]
     return "\n".join(lines) + "\n"
+
+
+def command(result: Result) -> str:
+    """The command that makes a result."""
+    given = " ".join(shlex.quote(f"{key}={json.dumps(value)}") for key, value in result.changes.items())
+    return f"untwine reproduce {result.name} --scale {result.scale}" + (f" --set {given}" if given else "")
 
 
 VERDICTS: dict[str, str] = {

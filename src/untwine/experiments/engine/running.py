@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,29 +11,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from untwine._version import __version__
-from untwine.bench.devices import describe, wait
-from untwine.errors import UntwineError
+from untwine.bench.devices import describe
+from untwine.errors import Diverged, Unavailable, UntwineError
 from untwine.experiments.engine import catalogue
 from untwine.experiments.engine.claims import judge, overall
 from untwine.experiments.engine.contract import Case, Fact, Measure, Plan, Trained
+from untwine.experiments.engine.costs import changed, hardware
 from untwine.experiments.engine.result import Result
 from untwine.experiments.engine.rows import Row, Rows
-from untwine.experiments.engine.store import PACK, Store
+from untwine.experiments.engine.store import OUT, Store
 from untwine.progress import counter, track
 from untwine.report.saving import save
 from untwine.train.devices import pick_device
 from untwine.train.loop import Interrupted
 from untwine.train.progress import Reporter
-from untwine.train.run import Run
-from untwine.train.steps.pack import Pack
-from untwine.train.steps.table import Table
-from untwine.train.steps.trainer import Trainer
 
-OUT = "reproduced"
-TRIED = 5  # steps of which the speed of training is known
+# What leaves a part of an experiment out, and does not end it.
+MISSING = (Unavailable, Diverged)
 
 
 @dataclass
@@ -58,6 +54,7 @@ def reproduce(
     device: str = "auto",
     out: str | Path = OUT,
     seeds: str | None = None,
+    settings: Mapping[str, Any] | None = None,
     again: bool = False,
     progress: bool | None = None,
 ) -> Result:
@@ -72,11 +69,13 @@ def reproduce(
         device: auto, cpu, cuda or mps.
         out: The folder of all that is trained, measured and drawn.
         seeds: Other seeds than the scale's, such as 0-4.
+        settings: Other settings than the scale's, such as `{"eps": 0.001}`; the result gets a folder of its own.
         again: Measure also what was measured before.
         progress: Whether to show progress bars; by default on a terminal.
     """
     experiment = catalogue.find(name)
-    settings = experiment.settings(scale, **({} if seeds is None else {"seeds": seeds}))
+    changes = changed(seeds, settings)
+    settings = experiment.settings(scale, **changes)
     plan, store, target = experiment.plan(settings), Store(out), pick_device(device)
     begun = time.monotonic()
     problems: list[str] = []
@@ -94,7 +93,7 @@ def reproduce(
         raise Interrupted("interrupted; what was done is kept: the same command goes on from there") from None
     published = Rows(plan.published)
     findings = judge(plan.claims, rows, published, experiment.hidden.get(scale, ""))
-    folder = Path(out) / name / scale
+    folder = Path(out) / name / folder_name(scale, changes)
     drawn = _draw(plan, Outcome(rows, published, plan.cases, open_case), folder, problems)
     about = {"untwine": __version__, "python": platform.python_version(), **describe(target)}
     about |= {"seconds": round(time.monotonic() - begun, 1), **store.facts(plan.cases)}
@@ -103,6 +102,7 @@ def reproduce(
         scale=scale,
         claim=experiment.claim,
         settings=settings,
+        changes=changes,
         verdict=overall(findings),
         findings=tuple(findings),
         rows=rows,
@@ -116,43 +116,18 @@ def reproduce(
     return result
 
 
-def estimate(name: str, scale: str, device: str = "auto", out: str | Path = OUT, seeds: str | None = None) -> list[Row]:
-    """What `reproduce` would train: a row for each run, with its members, packs and seconds by a few measured steps.
+def folder_name(scale: str, changes: Mapping[str, Any]) -> str:
+    """The name of a result's folder: the scale, and what differs from its settings.
 
     Args:
-        name: The paper and the figure: rhodes2021/fig4.
         scale: smoke, small or paper.
-        device: auto, cpu, cuda or mps.
-        out: The folder of what is trained already.
-        seeds: Other seeds than the scale's.
+        changes: The settings that differ.
+
+    >>> folder_name("paper", {}), folder_name("paper", {"seeds": "0-4", "columns": None})
+    ('paper', 'paper-seeds-0-4-columns-none')
     """
-    experiment = catalogue.find(name)
-    plan = experiment.plan(experiment.settings(scale, **({} if seeds is None else {"seeds": seeds})))
-    rows = []
-    for run in Store(out).missing(plan.cases):
-        count = len(run.members())
-        row = {"method": run.members()[0].method, "dataset": run.dataset["name"], "members": count, "steps": run.steps}
-        row |= {"packs": -(-count // PACK)}
-        try:
-            rows.append(row | {"seconds": _seconds_per_step(run, pick_device(device)) * run.steps})
-        except UntwineError as error:
-            rows.append(row | {"seconds": None, "reason": str(error).partition("\n")[0]})
-    return rows
-
-
-def _seconds_per_step(run: Run, device: torch.device) -> float:
-    """The seconds of one step of all members of a run, on the plain path, from a few steps."""
-    tried = run.members()[:PACK]
-    table = Table(run.make_dataset(), device, False, TRIED * run.batch_size * len(tried), run.info().standard)
-    trainer = Trainer(Pack(tried, run.info(), device), run, table)
-    steps = trainer.steps()
-    next(steps)  # the first one loads what is needed
-    wait(device)
-    begun, taken = time.monotonic(), 0
-    for _ in zip(range(min(TRIED, run.steps - 1)), steps, strict=False):
-        taken += 1
-    wait(device)
-    return (time.monotonic() - begun) / max(1, taken) * len(run.members()) / len(tried)
+    words = [word for key, value in changes.items() for word in (key, "none" if value is None else str(value))]
+    return "-".join([scale, *(re.sub(r"[^\w.]+", "-", word).strip("-.") for word in words)])
 
 
 class Whole(Reporter):
@@ -160,14 +135,21 @@ class Whole(Reporter):
 
     def __init__(self, advance: Callable[[int], None]):
         self.advance, self.members, self.done = advance, 0, 0
+        self.begun, self.first = 0.0, 0
 
     def begin(self, pack: dict[str, Any], step: int, steps: int) -> None:
         self.members, self.done = len(pack["members"]), 0
         self.step(step)
+        self.begun, self.first = time.monotonic(), step
 
     def step(self, step: int) -> None:
         self.advance((step - self.done) * self.members)
         self.done = step
+
+    def pace(self) -> float | None:
+        """The seconds of a step of one member, in the last pack."""
+        taken = (self.done - self.first) * self.members
+        return (time.monotonic() - self.begun) / taken if taken else None
 
 
 def _train(plan: Plan, store: Store, device: str, what: str, problems: list[str], progress: bool | None) -> None:
@@ -176,12 +158,14 @@ def _train(plan: Plan, store: Store, device: str, what: str, problems: list[str]
     total = sum(run.steps * len(run.members()) for run in missing)
     with counter(f"training for {what}", total, progress) as advance:
         for run in missing:
+            reporter = Whole(advance)
             try:
-                store.train(run, device, Whole(advance))
-            except Interrupted:
-                raise
-            except UntwineError as error:
+                store.train(run, device, reporter)
+            except MISSING as error:
                 problems.append(_first_line(error))
+                continue
+            if (seconds := reporter.pace()) is not None:
+                store.note_pace(run.members()[0], hardware(device), seconds)
 
 
 def _measure(
@@ -225,9 +209,7 @@ def _kept(
         return known
     try:
         rows = compute()
-    except Interrupted:
-        raise
-    except UntwineError as error:
+    except MISSING as error:
         problems.append(_first_line(error))
         return []
     store.keep(key, members, rows)
@@ -240,6 +222,8 @@ def _draw(plan: Plan, outcome: Outcome, folder: Path, problems: list[str]) -> It
         try:
             figure = draw(outcome)
         except UntwineError as error:
+            if not problems and not isinstance(error, MISSING):
+                raise  # all that it needs is there
             problems.append(f"{name} is not drawn: {_first_line(error)}")
             continue
         for kind in ("png", "svg"):

@@ -13,18 +13,21 @@ import torch
 
 from untwine import data, files
 from untwine._version import __version__
-from untwine.errors import UntwineError
+from untwine.errors import Diverged, Unavailable, UntwineError
 from untwine.experiments.engine.contract import Case, Trained
 from untwine.experiments.engine.rows import Row
 from untwine.train.ensemble import Ensemble, gather
-from untwine.train.joining import joined
+from untwine.train.joining import joined, structure
 from untwine.train.loop import fit
-from untwine.train.member import digest
+from untwine.train.member import Member, digest
 from untwine.train.progress import Reporter
 from untwine.train.record import FINISHED, Record
 from untwine.train.run import Run
 
+OUT = "reproduced"  # the folder by default
 PACK = 20  # the most members that train at once
+SECONDS = "seconds.json"  # how long each run has trained
+PACES = "paces.json"  # how long a step of a member takes
 
 
 class Store:
@@ -73,7 +76,8 @@ class Store:
             fit(run, folder, device, progress=reporter, pack_size=PACK)
         finally:
             if folder.is_dir():
-                self._add_seconds(folder.name, time.monotonic() - begun)
+                before = self._numbers(SECONDS).get(folder.name, 0.0)
+                self._add(SECONDS, folder.name, before + time.monotonic() - begun)
 
     def folder(self, run: Run) -> Path:
         """Where a run is trained: its name follows from its members."""
@@ -91,11 +95,11 @@ class Store:
         by_folder: dict[Path, list[str]] = {}
         for name in wanted:
             if name not in known:
-                raise UntwineError(f"a member of {dict(case.columns)} is not trained")
+                raise Unavailable(f"a model of {dict(case.columns)} is not trained")
             by_folder.setdefault(known[name][0].path, []).append(name)
         alive = [name for name in wanted if known[name][1]["state"] == "done"]
         if not alive:
-            raise UntwineError(f"every member of {dict(case.columns)} diverged")
+            raise Diverged(f"every member of {dict(case.columns)} diverged")
         parts = [gather(known[names[0]][0], device, names) for names in by_folder.values() if set(names) & set(alive)]
         models, histories = {}, {}
         for part in parts:
@@ -116,7 +120,7 @@ class Store:
         folders = {record.path.name: record for record, _ in mine}
         packs = [pack for record in folders.values() for pack in record.content["packs"]]
         seen = [{key: pack.get(key) for key in ("hardware", "path", "torch", "threads")} for pack in packs]
-        seconds = self._seconds()
+        seconds = self._numbers(SECONDS)
         return {
             "members": len(ids),
             "diverged": sum(entry["state"] == "diverged" for _, entry in mine),
@@ -124,15 +128,32 @@ class Store:
             "training_seconds": round(sum(seconds.get(name, 0.0) for name in folders), 1),
         }
 
-    def _seconds(self) -> dict[str, float]:
-        file = self.path / "seconds.json"
-        return json.loads(file.read_text()) if file.exists() else {}
+    # --- times -------------------------------------------------------------------------------------
 
-    def _add_seconds(self, name: str, seconds: float) -> None:
-        """Add the time that a run has taken to what it took before."""
-        all_seconds = self._seconds()
-        all_seconds[name] = all_seconds.get(name, 0.0) + seconds
-        files.write(self.path / "seconds.json", (json.dumps(all_seconds, indent=1) + "\n").encode())
+    def pace(self, member: Member, hardware: str) -> float | None:
+        """The seconds of a step of one member on some hardware, from the last time that one like it trained there."""
+        return self._numbers(PACES).get(_kind(member, hardware))
+
+    def note_pace(self, member: Member, hardware: str, seconds: float) -> None:
+        """Write down the seconds of a step of one member, in a pack as it trained.
+
+        Args:
+            member: One of the members.
+            hardware: What it trained on.
+            seconds: The seconds.
+        """
+        self._add(PACES, _kind(member, hardware), seconds)
+
+    def _numbers(self, file: str) -> dict[str, float]:
+        path = self.path / file
+        try:
+            return json.loads(path.read_text()) if path.exists() else {}
+        except ValueError:
+            return {}
+
+    def _add(self, file: str, name: str, number: float) -> None:
+        content = self._numbers(file) | {name: number}
+        files.write(self.path / file, (json.dumps(content, indent=1) + "\n").encode())
 
     # --- measurements ------------------------------------------------------------------------------
 
@@ -158,6 +179,11 @@ class Store:
 
     def _file(self, key: Mapping[str, Any], members: Sequence[str]) -> Path:
         return self.path / "measured" / f"{digest([dict(key), list(members), __version__])}.json"
+
+
+def _kind(member: Member, hardware: str) -> str:
+    """A name for members that cost the same: they differ in numbers, seeds and steps alone."""
+    return digest([structure({**member.spec, "steps": 0, "log_every": 0, "watch": []}), hardware])
 
 
 def _of_member(history: Sequence[Mapping[str, Any]], name: str) -> Iterator[Row]:
