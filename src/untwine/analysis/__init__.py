@@ -18,6 +18,7 @@ from untwine.analysis.locality import (
 )
 from untwine.analysis.overlap import latent_densities
 from untwine.analysis.perception import factor_importance
+from untwine.analysis.rotations import alignment_angle, encoder_stages, excess, least_noise, turned
 from untwine.analysis.traversal import (
     decode_grid,
     latent_grid,
@@ -32,6 +33,7 @@ __all__ = [
     "active_dimensions",
     "aggregate_density",
     "agreement",
+    "alignment_angle",
     "attributed",
     "class_contrast",
     "column_energy",
@@ -39,6 +41,8 @@ __all__ = [
     "decode_grid",
     "distance_matrices",
     "distances",
+    "encoder_stages",
+    "excess",
     "factor_importance",
     "factor_traversals",
     "gaussianised",
@@ -50,6 +54,7 @@ __all__ = [
     "latent_line",
     "latent_plane",
     "latent_ranges",
+    "least_noise",
     "magnitude_by_class",
     "mean_by_energy",
     "nearest_regions",
@@ -58,6 +63,7 @@ __all__ = [
     "sparse_direction",
     "tile_regions",
     "traverse",
+    "turned",
     "usefulness",
 ]
 

@@ -10,6 +10,7 @@ from untwine.report.images import columns, images, traversals
 from untwine.report.measurements import boxes, cells, lines, scatter
 from untwine.report.overlap import overlap
 from untwine.report.perception import cumulative, factor_traversals, matrices
+from untwine.report.planes import planes
 from untwine.report.saving import save
 from untwine.report.tradeoff import tradeoff
 
@@ -25,6 +26,7 @@ __all__ = [
     "magnitudes",
     "matrices",
     "overlap",
+    "planes",
     "save",
     "scatter",
     "scores",
