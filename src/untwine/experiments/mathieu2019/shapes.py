@@ -87,8 +87,8 @@ def fig2_left(
         measures=_shapes_measures(votes, size),
         claims=[
             *(
-                HigherGiven(wording.format(*pair), SCORE, "reconstruction", *(priors[name] for name in pair), same)
-                for pair in ((FIXED, ISOTROPIC), (LEARNED, ISOTROPIC), (LEARNED, FIXED))
+                HigherGiven(wording.format(first, second), SCORE, "reconstruction", priors[first], priors[second], same)
+                for first, second in ((FIXED, ISOTROPIC), (LEARNED, ISOTROPIC), (LEARNED, FIXED))
             ),
             # A twentieth of the scale, which is less than the gain that the paper calls notable.
             NotHigher(
