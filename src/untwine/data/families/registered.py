@@ -15,6 +15,7 @@ from untwine.data.families.patches import natural_patches as natural_patches
 from untwine.data.families.pinwheel import pinwheel as pinwheel
 from untwine.data.families.shapes3d import shapes3d as shapes3d
 from untwine.data.families.smallnorb import smallnorb as smallnorb
+from untwine.data.families.split import split as split
 from untwine.data.families.squares import xy_squares as xy_squares
 from untwine.data.families.synthetic import synthetic_linear as synthetic_linear
 from untwine.data.families.synthetic import synthetic_nonlinear as synthetic_nonlinear

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from jaxtyping import Int64, Shaped, UInt8
 
-from untwine import naming
 from untwine.checks import whole
 from untwine.data.contract import Dataset
 from untwine.data.factors import FactorSpace
-from untwine.data.specs import build, dataset, datasets, full_spec
+from untwine.data.nested import Inner, built, settle_inner
+from untwine.data.specs import dataset
 from untwine.data.states import AllStates, SampledStates
 from untwine.errors import UntwineError
 
@@ -24,35 +23,16 @@ _CHUNK = 2**25  # bytes of images that are cut into tiles at a time
 
 
 def _settle(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments with the full spec of the inner dataset in place of a text or a partial spec."""
-    inner = arguments["dataset"]
-    if isinstance(inner, str):
-        inner = naming.read("dataset", inner, {name: _speller(name) for name in datasets})
-    elif isinstance(inner, Mapping):
-        if not isinstance(inner.get("name"), str):
-            raise UntwineError(
-                f"tiled: the spec of its dataset needs a name, as in {{'name': 'xy_squares'}}; got {inner}"
-            )
-        inner = full_spec(inner)
+    """The arguments with the full spec of the inner dataset, and texts of the factors that are held."""
     held = arguments["held"]
     if isinstance(held, str):
         held = tuple(part.strip() for part in held.split(",")) if held.strip() else ()
-    return {**arguments, "dataset": inner, "held": tuple(held)}
-
-
-def _speller(name: str) -> Callable[..., dict[str, Any]]:
-    """A function with the signature of a dataset that returns the full spec instead of the dataset."""
-
-    @functools.wraps(datasets[name])
-    def spell(*args: Any, **kwargs: Any) -> dict[str, Any]:
-        return full_spec({"name": name, **inspect.signature(datasets[name]).bind(*args, **kwargs).arguments})
-
-    return spell
+    return {**settle_inner(arguments), "held": tuple(held)}
 
 
 @dataset(settle=_settle, added=["held"])
 def tiled(
-    dataset: str | Mapping[str, Any] | Dataset,
+    dataset: Inner,
     rows: int = 2,
     columns: int = 2,
     stride: int = 1,
@@ -82,7 +62,7 @@ def tiled(
     >>> data.factors.states == 8**24
     True
     """
-    inner = dataset if isinstance(dataset, Dataset) else build(dataset)  # type: ignore[arg-type]
+    inner = built(dataset)
     fixed = dict(_held(text) for text in held)
     return Tiled(Fixed(inner, fixed) if fixed else inner, rows, columns, stride, examples, seed)
 
