@@ -203,7 +203,8 @@ def fig8(spacings: tuple[int, ...] = SPACINGS) -> Plan:
     "michlo2023/fig9",
     claim="the closer the positions of XYSquares, the higher MIG and DCI of β-VAE and Ada-GVAE",
     smoke={**TINY, "spacings": (2, 1), "betas": (0.001,), "points": 80},
-    small={**SMALL, "steps": 2_500, "spacings": (2, 1), "betas": (0.00316,), "points": 4_000},
+    # Four seeds: of three, not even all above all others passes four tests at once.
+    small={**SMALL, "seeds": "0-3", "steps": 2_500, "spacings": (2, 1), "betas": (0.00316,), "points": 4_000},
 )
 def fig9(
     seeds: str = "0-4",
