@@ -30,7 +30,12 @@ SMALL_TURN, SMALL_EXCESS = 5.0, 1.01
     small=SMALL,
 )
 def fig1(
-    seeds: str = "0-9", steps: int | None = None, samples: int = 50_000, batch_size: int = BATCH, factor: float = 1.0
+    seeds: str = "0-9",
+    steps: int | None = None,
+    samples: int = 50_000,
+    batch_size: int = BATCH,
+    factor: float = 1.0,
+    lr: float | None = None,
 ) -> Plan:
     """A square on its way through the encoders of a β-VAE, an autoencoder and a β-VAE with a full covariance.
 
@@ -67,7 +72,12 @@ def fig1(
     small=SMALL,
 )
 def fig2(
-    seeds: str = "0-9", steps: int | None = None, samples: int = 50_000, batch_size: int = BATCH, factor: float = 1.0
+    seeds: str = "0-9",
+    steps: int | None = None,
+    samples: int = 50_000,
+    batch_size: int = BATCH,
+    factor: float = 1.0,
+    lr: float | None = None,
 ) -> Plan:
     """The product of the norms of a decoder's columns over the volume they span, as trained and after rotations.
 
@@ -174,7 +184,12 @@ def table_s4(
     small={"seeds": "0-9", **SMALL},
 )
 def fig_s5(
-    seeds: str = "0-19", steps: int | None = None, samples: int = 50_000, batch_size: int = BATCH, factor: float = 1.0
+    seeds: str = "0-19",
+    steps: int | None = None,
+    samples: int = 50_000,
+    batch_size: int = BATCH,
+    factor: float = 1.0,
+    lr: float | None = None,
 ) -> Plan:
     """The square as four restarts of a linear β-VAE encode it, and the angle of each restart (supplement 9.2).
 
