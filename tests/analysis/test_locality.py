@@ -96,3 +96,13 @@ def test_independent_components_find_the_sources_that_principal_ones_mix():
 def test_more_components_than_there_are_dimensions_are_refused():
     with pytest.raises(UntwineError, match="from 1 to 4 components of these examples, not 5"):
         analysis.principal_components(np.ones((9, 1, 2, 2)), 5)
+
+
+def test_a_mean_by_energy_is_that_of_a_loop_and_a_dead_decoder_has_a_plain_mean():
+    several, values = columns(9, 3, 4, 1, 5, 5), columns(10, 3, 4)
+    weights = [[float((several[i, j] ** 2).sum()) for j in range(4)] for i in range(3)]
+    total = sum(weights[i][j] * values[i, j] for i in range(3) for j in range(4))
+    assert analysis.mean_by_energy(values, several) == pytest.approx(total / sum(map(sum, weights)))
+    assert analysis.mean_by_energy(values, 0 * several) == pytest.approx(values.mean())
+    with pytest.raises(UntwineError, match="not the same"):
+        analysis.mean_by_energy(values[0], several)

@@ -21,9 +21,16 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", NAMES)
 def test_it_runs_at_smoke_scale(name: str, out: Path):
     result = running.reproduce(name, "smoke", "cpu", out)
+    plan = _plan(name, "smoke")
     if not result.problems:  # all data are there
-        assert result.figures == tuple(f"{figure}.png" for figure in _plan(name, "smoke").figures)
-        assert not [finding.text for finding in result.findings if finding.why == "there are no numbers"]
+        assert result.figures == tuple(f"{figure}.png" for figure in plan.figures)
+        measured = {row["measure"] for row in result.rows}
+        columns = {key for row in (*result.rows, *_plan(name, "paper").published) for key in row}
+        for claim in plan.claims:
+            named = vars(claim)
+            assert {named[key] for key in ("measure", "given") if key in named} <= measured, claim.text
+            asked = {key for side in ("first", "second", "of", "at") for key in _keys(named.get(side))}
+            assert asked <= columns, claim.text
     assert not [text for text in result.problems if "diverged" in text]
     for figure in result.figures:
         assert (out / name / "smoke" / figure).stat().st_size > 1000
@@ -43,6 +50,10 @@ def test_a_plan_needs_no_data(name: str, scale: str, tmp_path: Path, monkeypatch
     assert len(set(texts)) == len(texts)
     columns = [tuple(sorted(case.columns.items())) for case in plan.cases]
     assert len(set(columns)) == len(columns), "two cases have the same columns"
+
+
+def _keys(where: object) -> list[str]:
+    return list(where) if isinstance(where, dict) else []
 
 
 def _plan(name: str, scale: str):

@@ -1,13 +1,14 @@
 // A CUDA block on a CPU: its threads are coroutines, which take turns where they wait for each other.
 // It replaces the few instructions that the kernels have as assembler, so that they run without a GPU.
-#include <math.h>
+// Each kernel compiles it again: it does without the containers and the mathematics of C++, which take longer than it.
+#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <ucontext.h>
 
-#include <deque>
 #include <utility>
-#include <vector>
+
+extern "C" float expf(float);
 
 #undef DEV
 #define DEV inline
@@ -34,25 +35,32 @@ alignas(128) unsigned char shared[1 << 18];
 
 // --- threads -----------------------------------------------------------------------------------------
 
+constexpr int MOST_THREADS = 1024, MOST_COPIES = 512, STACK = 1 << 16;
 struct Copy {
     u32 to;
     const void* from;
     bool ok;
+    int group;
 };
 struct Thread {
-    ucontext_t context;
-    std::vector<char> stack;
-    int warps = 0, blocks = 0;  // how often it has waited for its warp, and for the block
-    std::deque<std::vector<Copy>> groups;  // those that were committed, and last the one that is being filled
-    bool done = false;
+    jmp_buf place;  // where it goes on, once it has begun
+    bool begun, done;
+    int warps, blocks;  // how often it has waited for its warp, and for the block
+    int groups, first, last;  // groups of copies that were committed; copies that are made, and all of them
+    Copy copies[MOST_COPIES];  // a ring
 };
-static std::vector<Thread> threads;
-static ucontext_t home;
-static int current;
-static std::vector<int> warp_arrivals;  // the total so far
+static Thread threads[MOST_THREADS];
+static char stacks[MOST_THREADS][STACK];
+static jmp_buf home;
+static ucontext_t outside;
+static int current, thread_count;
+static int warp_arrivals[MOST_THREADS / 32];  // the total so far
 static int block_arrivals;
 
-static void change() { swapcontext(&threads[current].context, &home); }
+// A context is entered once as such: later jumps do without its two calls of the system.
+static void change() {
+    if (!_setjmp(threads[current].place)) _longjmp(home, 1);
+}
 
 static void wait_for_warp() {
     int warp = current / 32, turn = ++threads[current].warps;
@@ -63,7 +71,7 @@ static void wait_for_warp() {
 static void wait_for_block() {
     int turn = ++threads[current].blocks;
     block_arrivals++;
-    while (block_arrivals < (int)threads.size() * turn) change();
+    while (block_arrivals < thread_count * turn) change();
 }
 inline void __syncthreads() { wait_for_block(); }
 
@@ -74,25 +82,39 @@ static void begin() {
     change();
 }
 
+static void enter(Thread& thread) {
+    thread.begun = true;
+    ucontext_t context;
+    getcontext(&context);
+    context.uc_stack.ss_sp = stacks[current];
+    context.uc_stack.ss_size = STACK;
+    context.uc_link = nullptr;
+    makecontext(&context, begin, 0);
+    swapcontext(&outside, &context);
+}
+
+static void go_on(Thread& thread) {
+    if (_setjmp(home)) return;
+    if (thread.begun) _longjmp(thread.place, 1);
+    enter(thread);
+}
+
 static void run_block(int count) {
-    threads.assign(count, Thread());
-    warp_arrivals.assign(count / 32, 0);
+    if (count > MOST_THREADS) abort();
+    thread_count = count;
     block_arrivals = 0;
+    memset(warp_arrivals, 0, sizeof warp_arrivals);
     for (int n = 0; n < count; n++) {
         Thread& thread = threads[n];
-        thread.stack.resize(1 << 16);
-        getcontext(&thread.context);
-        thread.context.uc_stack.ss_sp = thread.stack.data();
-        thread.context.uc_stack.ss_size = thread.stack.size();
-        thread.context.uc_link = nullptr;
-        makecontext(&thread.context, begin, 0);
+        thread.begun = thread.done = false;
+        thread.warps = thread.blocks = thread.groups = thread.first = thread.last = 0;
     }
     for (int left = count; left > 0;)
         for (int n = 0; n < count; n++) {
             if (threads[n].done) continue;
             current = n;
             threadIdx.x = n;
-            swapcontext(&home, &threads[n].context);
+            go_on(threads[n]);
             left -= threads[n].done;
         }
 }
@@ -112,25 +134,20 @@ inline u32 address(const void* p) { return (u32)((const unsigned char*)p - share
 
 inline void copy16(u32 to, const void* from, bool ok) {
     if (to % 16 || to + 16 > sizeof shared || (ok && (size_t)from % 16)) abort();
-    auto& groups = threads[current].groups;
-    if (groups.empty()) groups.emplace_back();
-    groups.back().push_back({to, from, ok});
+    Thread& thread = threads[current];
+    if (thread.last - thread.first == MOST_COPIES) abort();
+    thread.copies[thread.last++ % MOST_COPIES] = {to, from, ok, thread.groups};
 }
-inline void commit_copies() {
-    auto& groups = threads[current].groups;
-    if (groups.empty()) groups.emplace_back();
-    groups.emplace_back();
-}
+inline void commit_copies() { threads[current].groups++; }
 template <int LATER> void wait_copies() {  // copies are made when they are waited for, and not before
-    auto& groups = threads[current].groups;
-    while ((int)groups.size() > LATER + 1) {
-        for (const Copy& copy : groups.front()) {
-            if (copy.ok)
-                memcpy(shared + copy.to, copy.from, 16);
-            else
-                memset(shared + copy.to, 0, 16);
-        }
-        groups.pop_front();
+    Thread& thread = threads[current];
+    for (; thread.first < thread.last; thread.first++) {
+        const Copy& copy = thread.copies[thread.first % MOST_COPIES];
+        if (copy.group >= thread.groups - LATER) break;
+        if (copy.ok)
+            memcpy(shared + copy.to, copy.from, 16);
+        else
+            memset(shared + copy.to, 0, 16);
     }
     __syncthreads();
 }

@@ -5,16 +5,18 @@ from untwine.analysis.aggregate import aggregate_density
 from untwine.analysis.alignment import jacobian_columns, polarised_share
 from untwine.analysis.attribution import attributed
 from untwine.analysis.components import independent_components, principal_components
-from untwine.analysis.encodings import active_dimensions, latent_ranges, magnitude_by_class, usefulness
+from untwine.analysis.encodings import active_dimensions, class_contrast, latent_ranges, magnitude_by_class, usefulness
 from untwine.analysis.factors import agreement, distance_matrices, factor_traversals
 from untwine.analysis.gaussian import gaussianised
 from untwine.analysis.locality import (
     column_energy,
     column_spread,
     largest_share,
+    mean_by_energy,
     nearest_regions,
     tile_regions,
 )
+from untwine.analysis.overlap import latent_densities
 from untwine.analysis.perception import factor_importance
 from untwine.analysis.rotations import alignment_angle, encoder_stages, excess, least_noise, turned
 from untwine.analysis.traversal import (
@@ -33,6 +35,7 @@ __all__ = [
     "agreement",
     "alignment_angle",
     "attributed",
+    "class_contrast",
     "column_energy",
     "column_spread",
     "decode_grid",
@@ -46,12 +49,14 @@ __all__ = [
     "independent_components",
     "jacobian_columns",
     "largest_share",
+    "latent_densities",
     "latent_grid",
     "latent_line",
     "latent_plane",
     "latent_ranges",
     "least_noise",
     "magnitude_by_class",
+    "mean_by_energy",
     "nearest_regions",
     "polarised_share",
     "principal_components",

@@ -145,6 +145,25 @@ def magnitude_by_class(codes: ArrayLike, labels: ArrayLike, absolute: bool = Tru
     return ByClass(sums / counts[:, None], classes, counts.astype(np.int64))
 
 
+def class_contrast(table: ByClass) -> Float64[np.ndarray, "*members"]:
+    """How far classes use different latents: 0 if all use them alike, 1 if no two classes share a latent.
+
+    The magnitudes of a class are divided by their sum; two classes share the sum over latents of the smaller share,
+    and the contrast is one less the mean over all pairs of classes. It puts a number on Figure 5 (top) of mathieu2019.
+    A class whose codes are all 0 uses no latent, and shares none.
+
+    >>> float(class_contrast(magnitude_by_class([[1.0, 0.0], [0.0, 2.0]], ["shirt", "dress"])))
+    1.0
+    """
+    values = np.abs(table.values)
+    if values.shape[-2] < 2:
+        raise UntwineError("a contrast is between classes: there must be two or more, not 1")
+    total = values.sum(-1, keepdims=True)
+    shares = np.divide(values, total, out=np.zeros_like(values), where=total > 0)
+    first, second = np.triu_indices(values.shape[-2], 1)
+    return np.asarray(1 - np.minimum(shares[..., first, :], shares[..., second, :]).sum(-1).mean(-1))
+
+
 def active_dimensions(
     codes: ArrayLike, threshold: float = 0.5
 ) -> tuple[Int64[np.ndarray, "*batch d"], Int64[np.ndarray, "*batch"]]:

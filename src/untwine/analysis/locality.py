@@ -12,7 +12,7 @@ from untwine.errors import UntwineError
 
 
 def column_energy(columns: ArrayLike) -> Float64[np.ndarray, "*batch"]:
-    """The squared norm of each column: what weighs columns in a mean, so that those of unused latents do not count.
+    """The squared norm of each column.
 
     Args:
         columns: `[..., channels, y, x]`, as `ensemble.jacobian` returns.
@@ -21,6 +21,25 @@ def column_energy(columns: ArrayLike) -> Float64[np.ndarray, "*batch"]:
     [144.0, 144.0]
     """
     return np.asarray((_images(columns) ** 2).sum((-3, -2, -1)))
+
+
+def mean_by_energy(values: ArrayLike, columns: ArrayLike) -> float:
+    """The mean of a number of each column, weighted by the columns' energy: those of unused latents hardly count.
+
+    Where no column has any energy, as in a decoder that ignores its latents, all count alike.
+
+    Args:
+        values: A number for each column, `[...]`, such as its spread.
+        columns: `[..., channels, y, x]`, as `ensemble.jacobian` returns.
+
+    >>> mean_by_energy([1.0, 5.0], np.array([2.0, 0.0])[:, None, None, None] * np.ones((2, 1, 4, 4)))
+    1.0
+    """
+    energy = column_energy(columns)
+    numbers = finite_array(values, "values", 0)
+    if numbers.shape != energy.shape:
+        raise UntwineError(f"values have shape {list(numbers.shape)} for columns {list(energy.shape)}: not the same")
+    return float(np.average(numbers, weights=energy if energy.any() else None))
 
 
 def column_spread(columns: ArrayLike) -> Float64[np.ndarray, "*batch"]:

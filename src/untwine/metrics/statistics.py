@@ -22,9 +22,11 @@ __all__ = [
     "against",
     "alike",
     "compare",
+    "compare_given",
     "correlation",
     "exceedance",
     "holm",
+    "no_higher",
     "summary",
 ]
 __dir__ = directory(__all__)
@@ -183,6 +185,68 @@ def alike(test: Comparison, within: float) -> float | None:
         return None
     sides = ((sign * test.difference - within) / test.standard_error for sign in (1, -1))
     return float(max(special.stdtr(test.freedom, side) for side in sides))
+
+
+def no_higher(test: Comparison, within: float) -> float | None:
+    """The p value of the claim that the first is not above the second by a margin or more (a one-sided t-test).
+
+    Args:
+        test: The result of `compare` or `against`.
+        within: The largest difference that counts as none.
+
+    >>> round(no_higher(compare([1.0, 2.0, 3.0, 2.0], [2.0, 3.0, 4.0, 3.0]), 0.5), 3)
+    0.02
+    """
+    from scipy import special
+
+    if not within > 0:
+        raise UntwineError(f"a margin is above 0, not {within!r}")
+    if test.freedom is None or not test.standard_error:
+        return None
+    return float(special.stdtr(test.freedom, (test.difference - within) / test.standard_error))
+
+
+def compare_given(
+    first: Values, second: Values, given_first: Values, given_second: Values, level: float = 0.95
+) -> Comparison:
+    """The difference of two sets of scores at equal values of another number (analysis of covariance).
+
+    Scores are a line in the other number, with one slope and an intercept for each set; the difference is that of the
+    intercepts, and the effect is in standard deviations about the lines. Not defined for fewer than four models, or
+    where the other number tells the sets apart by itself.
+
+    Args:
+        first: The score of each model of the first set.
+        second: Those of the second set.
+        given_first: The other number of each model of the first set.
+        given_second: Those of the second set.
+        level: The probability of the interval of the difference.
+
+    >>> test = compare_given([1.1, 1.9, 3.0], [2.1, 3.0, 3.9], [1, 2, 3], [1, 2, 3])
+    >>> round(test.difference, 3), test.freedom
+    (-1.0, 3.0)
+    """
+    from scipy import special
+
+    a, b, x, y = (_numbers(values) for values in (first, second, given_first, given_second))
+    _fraction(level)
+    if len(a) != len(x) or len(b) != len(y):
+        raise UntwineError(f"{len(a)} and {len(b)} scores, but {len(x)} and {len(y)} of the numbers that are given")
+    scores, side = np.concatenate((a, b)), np.repeat([1.0, 0.0], (len(a), len(b)))
+    given = np.concatenate((x, y))
+    design = np.stack((side, given - given.mean(), np.ones(len(scores))), 1)
+    freedom = len(scores) - 3
+    if freedom < 1 or np.linalg.matrix_rank(design) < 3:
+        return Comparison(float(a.mean() - b.mean()), None, None, None, None, None)
+    fitted = np.linalg.lstsq(design, scores, rcond=None)[0]
+    deviation = math.sqrt(((scores - design @ fitted) ** 2).sum() / freedom)
+    error = deviation * math.sqrt(np.linalg.inv(design.T @ design)[0, 0])
+    difference = float(fitted[0])
+    if not error > 0:
+        return Comparison(difference, None, None, None, None, None)
+    t, half = difference / error, float(special.stdtrit(freedom, (1 + level) / 2)) * error
+    p, interval = float(2 * special.stdtr(freedom, -abs(t))), (difference - half, difference + half)
+    return Comparison(difference, t, float(freedom), p, difference / deviation, interval, error)
 
 
 @dataclass(frozen=True)

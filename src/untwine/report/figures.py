@@ -8,9 +8,11 @@ from untwine.namespace import directory
 from untwine.report.charts import density, magnitudes, scores
 from untwine.report.images import columns, images, traversals
 from untwine.report.measurements import boxes, cells, lines, scatter
+from untwine.report.overlap import overlap
 from untwine.report.perception import cumulative, factor_traversals, matrices
 from untwine.report.planes import planes
 from untwine.report.saving import save
+from untwine.report.tradeoff import tradeoff
 
 __all__ = [
     "boxes",
@@ -23,10 +25,12 @@ __all__ = [
     "lines",
     "magnitudes",
     "matrices",
+    "overlap",
     "planes",
     "save",
     "scatter",
     "scores",
+    "tradeoff",
     "traversals",
 ]
 

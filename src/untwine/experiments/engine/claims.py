@@ -62,7 +62,10 @@ class Finding:
 class Claim(Protocol):
     """What a paper says, to be compared with rows."""
 
-    text: str
+    @property
+    def text(self) -> str:
+        """The claim in words."""
+        ...
 
     def find(self, rows: Rows, published: Rows) -> Finding:
         """The finding of these rows, its p value not yet corrected, beside the paper's rows."""
@@ -170,6 +173,75 @@ class Alike:
         p, ours = statistics.alike(test, self.within), _against(fmean(a), fmean(b))
         agrees, name = abs(test.difference) < self.within, f"two one-sided t, within {self.within:g}"
         return Finding(self.text, agrees, ours, paper, name, p, None, test.effect, len(a) + len(b))
+
+
+@dataclass(frozen=True)
+class NotHigher:
+    """One set of models does not score higher than another by more than a margin (a one-sided Welch test).
+
+    Args:
+        text: The claim in words.
+        measure: What is compared.
+        first: The columns of the models that are said not to score higher.
+        second: The columns of the others.
+        within: The largest difference of the means that counts as none.
+        at: Columns that both share.
+    """
+
+    text: str
+    measure: str
+    first: Where
+    second: Where
+    within: float
+    at: Where = field(default_factory=dict)
+
+    def find(self, rows: Rows, published: Rows) -> Finding:
+        a, b = (rows.where(measure=self.measure, **{**self.at, **side}).values for side in (self.first, self.second))
+        if min(len(a), len(b)) < LEAST:
+            return _too_few(self.text, min(len(a), len(b)), "")
+        test = statistics.compare(a, b)
+        p, ours = statistics.no_higher(test, self.within), _against(fmean(a), fmean(b))
+        agrees, name = test.difference < self.within, f"one-sided t, within {self.within:g}"
+        return Finding(self.text, agrees, ours, "", name, p, None, test.effect, len(a) + len(b))
+
+
+@dataclass(frozen=True)
+class HigherGiven:
+    """One set of models scores higher than another at equal values of another measure (analysis of covariance).
+
+    Args:
+        text: The claim in words.
+        measure: What is compared.
+        given: The measure at whose equal values it is compared.
+        first: The columns of the models that are said to score higher.
+        second: The columns of the others.
+        same: The columns that tell models of one side apart.
+        at: Columns that both share.
+    """
+
+    text: str
+    measure: str
+    given: str
+    first: Where
+    second: Where
+    same: Sequence[str] = ("seed",)
+    at: Where = field(default_factory=dict)
+
+    def find(self, rows: Rows, published: Rows) -> Finding:
+        (a, x), (b, y) = (self._pairs(rows, side) for side in (self.first, self.second))
+        if min(len(a), len(b)) < LEAST:
+            return _too_few(self.text, min(len(a), len(b)), "")
+        test = statistics.compare_given(a, b, x, y)
+        if test.p is None:
+            why = f"scores do not vary, or {self.given} alone tells the two sides apart"
+            return Finding(self.text, None, "", why=why, models=len(a) + len(b))
+        words, name = f"{test.difference:+.3g} at equal {self.given}", "analysis of covariance"
+        return Finding(self.text, test.difference > 0, words, "", name, test.p, None, test.effect, len(a) + len(b))
+
+    def _pairs(self, rows: Rows, side: Where) -> tuple[list[float], list[float]]:
+        chosen = [rows.where(measure=name, **{**self.at, **side}).by(*self.same) for name in (self.measure, self.given)]
+        keys = [key for key, known in chosen[0].items() if known.values and key in chosen[1] and chosen[1][key].values]
+        return [chosen[0][key].values[0] for key in keys], [chosen[1][key].values[0] for key in keys]
 
 
 @dataclass(frozen=True)

@@ -7,18 +7,8 @@ from typing import Any
 
 from untwine.experiments.engine.claims import Beyond, Claim, Exactly, Exceeds, Trend
 from untwine.experiments.engine.contract import Fact, Plan, experiment
-from untwine.experiments.michlo2023.drawn import (
-    of_data,
-    of_latents,
-    of_overlaps,
-    of_scores,
-    of_traversals,
-)
-from untwine.experiments.michlo2023.measured import (
-    by_steps,
-    examples_of,
-    overlaps,
-)
+from untwine.experiments.michlo2023.drawn import of_data, of_latents, of_overlaps, of_scores, of_traversals
+from untwine.experiments.michlo2023.measured import by_steps, examples_of, overlaps
 from untwine.experiments.michlo2023.models import (
     BENCHMARKS,
     DATA,
@@ -147,7 +137,7 @@ def fig6(
     "michlo2023/fig7",
     claim="latents of a β-VAE on XYSquares do not correspond to factors",
     smoke={**TINY, "shown": 3, "points": 80},
-    small={**SMALL, "steps": 2_500, "points": 4_000},
+    small={**SMALL, "steps": 2_500, "beta": 0.00316, "points": 4_000},
 )
 def fig7(
     seeds: str = "0-4",

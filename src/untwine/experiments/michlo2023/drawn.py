@@ -50,15 +50,12 @@ def of_overlaps(spacings: tuple[int, ...]) -> Figure:
 
 
 def of_posteriors(outcome: Outcome, betas: tuple[float, ...]) -> Figure:
-    """The posteriors of five neighbouring states, under weak and strong regularisation."""
-    means, variances = [], []
-    for beta in (betas[0], betas[-1]):
-        every, _, mean, variance = states(outcome.trained(beta=beta))
-        row = (every[:, 1] == every[:, 1].max() // 2) & (np.abs(every[:, 0] - every[:, 0].max() // 2) <= 2)
-        means.append(mean[0, row])
-        variances.append(variance[0, row])
-    density = analysis.aggregate_density(np.stack(means), np.stack(variances))
-    return figures.density(density, titles=[f"β = {beta:g}" for beta in (betas[0], betas[-1])], common=False)
+    """The posteriors of all states, under weak and strong regularisation."""
+    ends = betas[0], betas[-1]
+    posteriors = [states(outcome.trained(beta=beta))[1:] for beta in ends]
+    means, variances = (np.stack([member[0] for member in side]) for side in zip(*posteriors, strict=True))
+    density = analysis.aggregate_density(means, variances, points=200)
+    return figures.density(density, titles=[f"β = {beta:g}" for beta in ends], common=False)
 
 
 def of_latents(outcome: Outcome, beta: float, shown: int) -> Figure:
@@ -76,3 +73,12 @@ def of_scores(outcome: Outcome, by: str, framework: Framework) -> Figure:
     """Every model's MIG and DCI by a column, of one framework."""
     rows = outcome.rows.where(measure=list(SCORES), framework=framework)
     return figures.boxes(rows, by, labels=SCORES, title=framework)
+
+
+def of_table(outcome: Outcome, of: str, measures: tuple[str, ...]) -> Figure:
+    """A table of measures, a line for each dataset and value of a column, with the paper's numbers."""
+    ours, theirs = (
+        [{**row, "line": f"{row['dataset']}: {row[of]}"} for row in rows.where(measure=list(measures))]
+        for rows in (outcome.rows, outcome.published)
+    )
+    return figures.cells(ours, "line", "measure", panels=None, published=theirs)

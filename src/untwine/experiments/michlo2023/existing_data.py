@@ -10,29 +10,9 @@ from untwine import methods
 from untwine.experiments.engine.claims import Beyond, Claim, Higher, Trend
 from untwine.experiments.engine.contract import Fact, Plan, case, experiment
 from untwine.experiments.engine.measures import Computed
-from untwine.experiments.michlo2023.drawn import (
-    of_data,
-    of_levels,
-    of_matrices,
-    of_posteriors,
-    of_traversals,
-)
-from untwine.experiments.michlo2023.measured import (
-    agreements,
-    by_steps,
-    learned,
-    mistakes,
-)
-from untwine.experiments.michlo2023.models import (
-    BENCHMARKS,
-    DATA,
-    LEVELS,
-    QUICK,
-    SQUARES,
-    Data,
-    caveats,
-    vae,
-)
+from untwine.experiments.michlo2023.drawn import of_data, of_levels, of_matrices, of_posteriors, of_traversals
+from untwine.experiments.michlo2023.measured import agreements, by_steps, learned, mistakes
+from untwine.experiments.michlo2023.models import BENCHMARKS, DATA, LEVELS, QUICK, SQUARES, Data, caveats, vae
 from untwine.report import figures
 from untwine.train.run import Precision, Run
 from untwine.train.seeds import parse_seeds

@@ -119,7 +119,7 @@ def examples_of(name: Data) -> list[Row]:
 
 def mistakes(trained: Trained, draws: int) -> list[Row]:
     """The share of samples that are taken for another state, and how far away that is in units of random pairs."""
-    _, images, means, variances = states(trained)
+    images, means, variances = states(trained)
     places = analysis.attributed(means, variances, draws)
     distances = perceived().between(images)
     random = distances.sum() / (len(images) * (len(images) - 1))
@@ -134,13 +134,12 @@ def mistakes(trained: Trained, draws: int) -> list[Row]:
     return shares + far
 
 
-def states(trained: Trained) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """All states of a small dataset, their images, and the means and variances of their posteriors."""
+def states(trained: Trained) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The images of all states of a small dataset, and the means and variances of their posteriors."""
     space = trained.dataset.factors
     assert space is not None
-    every = space.factors(np.arange(space.states))
-    images = trained.dataset.observe(every)
-    return every, images, trained.ensemble.encode(images).numpy(), trained.ensemble.variances(images).numpy()
+    images = trained.dataset.observe(space.factors(np.arange(space.states)))
+    return images, trained.ensemble.encode(images).numpy(), trained.ensemble.variances(images).numpy()
 
 
 def levels(trained: Trained, traversals: int) -> dict[str, dict[str, np.ndarray]]:

@@ -8,13 +8,8 @@ from typing import Any
 from untwine.experiments.engine.claims import Beyond, Claim, Higher
 from untwine.experiments.engine.contract import Plan, experiment
 from untwine.experiments.engine.measures import Computed
-from untwine.experiments.michlo2023.drawn import (
-    of_levels,
-    of_scores,
-)
-from untwine.experiments.michlo2023.measured import (
-    learned,
-)
+from untwine.experiments.michlo2023.drawn import of_levels, of_scores
+from untwine.experiments.michlo2023.measured import learned
 from untwine.experiments.michlo2023.models import (
     LEVELS,
     METHODS,

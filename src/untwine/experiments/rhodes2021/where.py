@@ -69,7 +69,7 @@ def share_in_one(trained: Trained, places: str, images: int, largest: int | None
     for of_member in jacobians(trained, pictures):
         columns = uw.analysis.jacobian_columns(of_member, largest).columns
         shares = uw.analysis.largest_share(columns, regions[:, None])
-        values.append(np.average(shares, weights=uw.analysis.column_energy(columns)))
+        values.append(uw.analysis.mean_by_energy(shares, columns))
     return trained.rows("share_in_one", values)
 
 
@@ -77,7 +77,7 @@ def spread(trained: Trained, images: int) -> list[Row]:
     """The spread of columns over the image: the mean over images and columns, weighted by their energy."""
     pictures, _ = spread_evenly(trained.dataset, images)
     values = [
-        np.average(uw.analysis.column_spread(columns), weights=uw.analysis.column_energy(columns))
+        uw.analysis.mean_by_energy(uw.analysis.column_spread(columns), columns)
         for columns in jacobians(trained, pictures)
     ]
     return trained.rows("spread", values)
@@ -95,7 +95,13 @@ def first_columns(trained: Trained, places: str, largest: int | None = None) -> 
     return (pictures[0], *uw.analysis.jacobian_columns(jacobians(trained, pictures)[0, 0], largest))
 
 
-def draw_columns(outcome: Outcome, places: str, methods: Sequence[str], largest: int | None = None) -> Figure:
+def draw_columns(
+    outcome: Outcome,
+    places: str,
+    methods: Sequence[str],
+    largest: int | None = None,
+    limits: tuple[float, float] | None = (0.0, 1.0),
+) -> Figure:
     """An image and columns of the Jacobian at its code, a row for the first member of each method.
 
     Args:
@@ -103,6 +109,8 @@ def draw_columns(outcome: Outcome, places: str, methods: Sequence[str], largest:
         places: The image, by a name in `PLACES`.
         methods: The methods, in the order of the rows.
         largest: How many columns, the largest first; None shows every column.
+        limits: The values of black and white; None takes the image's own.
     """
     rows = [first_columns(outcome.trained(method=method), places, largest) for method in methods]
-    return uw.figures.columns(*(np.stack(part) for part in zip(*rows, strict=True)), row_labels=list(methods))
+    parts = [np.stack(part) for part in zip(*rows, strict=True)]
+    return uw.figures.columns(parts[0] / 255, *parts[1:], row_labels=list(methods), limits=limits)
