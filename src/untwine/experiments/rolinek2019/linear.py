@@ -14,7 +14,7 @@ from untwine.experiments.engine.rows import Row
 from untwine.experiments.rolinek2019.setting import AE, BATCH, BETA_VAE, FULL, LINEAR, WORDS, Training, tested, unseen
 from untwine.report import figures
 
-SMOKE = {"seeds": "0-2", "steps": 4, "samples": 400}
+SMOKE = {"seeds": "0-2", "steps": 30, "samples": 400, "lr": 0.1}
 # With beta at .01 latents are aligned after 15,000 steps; with 1e-4 and a batch of 128 not always after 187,800.
 SMALL = {"steps": 20_000, "factor": 100.0}
 KNOTS = 9  # lines of a mesh
@@ -30,7 +30,12 @@ SMALL_TURN, SMALL_EXCESS = 5.0, 1.01
     small=SMALL,
 )
 def fig1(
-    seeds: str = "0-9", steps: int | None = None, samples: int = 50_000, batch_size: int = BATCH, factor: float = 1.0
+    seeds: str = "0-9",
+    steps: int | None = None,
+    samples: int = 50_000,
+    batch_size: int = BATCH,
+    factor: float = 1.0,
+    lr: float | None = None,
 ) -> Plan:
     """A square on its way through the encoders of a β-VAE, an autoencoder and a β-VAE with a full covariance.
 
@@ -43,8 +48,9 @@ def fig1(
         samples: Examples of the square.
         batch_size: Examples in a step.
         factor: A factor on beta, 1e-4.
+        lr: Another learning rate than 1e-3.
     """
-    training = Training(seeds, steps, samples, batch_size=batch_size, factor=factor)
+    training = Training(seeds, steps, samples, batch_size=batch_size, factor=factor, lr=lr)
     return Plan(
         cases=[training.case(LINEAR, name) for name in (BETA_VAE, AE, FULL)],
         measures=[Computed("the last step", _last_step)],
@@ -66,7 +72,12 @@ def fig1(
     small=SMALL,
 )
 def fig2(
-    seeds: str = "0-9", steps: int | None = None, samples: int = 50_000, batch_size: int = BATCH, factor: float = 1.0
+    seeds: str = "0-9",
+    steps: int | None = None,
+    samples: int = 50_000,
+    batch_size: int = BATCH,
+    factor: float = 1.0,
+    lr: float | None = None,
 ) -> Plan:
     """The product of the norms of a decoder's columns over the volume they span, as trained and after rotations.
 
@@ -79,8 +90,9 @@ def fig2(
         samples: Examples of the square.
         batch_size: Examples in a step.
         factor: A factor on beta, 1e-4.
+        lr: Another learning rate than 1e-3.
     """
-    training = Training(seeds, steps, samples, batch_size=batch_size, factor=factor)
+    training = Training(seeds, steps, samples, batch_size=batch_size, factor=factor, lr=lr)
     return Plan(
         cases=[training.case(LINEAR, name) for name in (BETA_VAE, AE, FULL)],
         measures=[Computed("columns", _columns, {"degrees": list(range(-45, 46, 5))})],
@@ -126,6 +138,7 @@ def table_s4(
     samples: int = 50_000,
     batch_size: int = BATCH,
     factor: float = 1.0,
+    lr: float | None = None,
     jacobians: int = 100,
 ) -> Plan:
     """Disentanglement score and DtO of a linear β-VAE on squares of different length (supplement 9.2).
@@ -136,9 +149,10 @@ def table_s4(
         samples: Examples of the square.
         batch_size: Examples in a step.
         factor: A factor on beta, 1e-4.
+        lr: Another learning rate than 1e-3.
         jacobians: At how many test examples DtO is taken; that of a linear decoder is the same at all.
     """
-    training = Training(seeds, steps, samples, batch_size=batch_size, factor=factor)
+    training = Training(seeds, steps, samples, batch_size=batch_size, factor=factor, lr=lr)
     printed = {"knn_score": (0.51, 0.76, 0.98), "dto": (0.49, 0.20, 0.01)}
     return Plan(
         cases=[training.case(LINEAR, ratio=ratio) for ratio in RATIOS],
@@ -170,7 +184,12 @@ def table_s4(
     small={"seeds": "0-9", **SMALL},
 )
 def fig_s5(
-    seeds: str = "0-19", steps: int | None = None, samples: int = 50_000, batch_size: int = BATCH, factor: float = 1.0
+    seeds: str = "0-19",
+    steps: int | None = None,
+    samples: int = 50_000,
+    batch_size: int = BATCH,
+    factor: float = 1.0,
+    lr: float | None = None,
 ) -> Plan:
     """The square as four restarts of a linear β-VAE encode it, and the angle of each restart (supplement 9.2).
 
@@ -183,8 +202,9 @@ def fig_s5(
         samples: Examples of the square.
         batch_size: Examples in a step.
         factor: A factor on beta, 1e-4.
+        lr: Another learning rate than 1e-3.
     """
-    training = Training(seeds, steps, samples, batch_size=batch_size, factor=factor)
+    training = Training(seeds, steps, samples, batch_size=batch_size, factor=factor, lr=lr)
     return Plan(
         cases=[training.case(LINEAR, ratio=ratio) for ratio in (1.0, 2.0)],
         measures=[Computed("angle", _angle, {"examples": 2000})],
@@ -239,7 +259,7 @@ def _columns(trained: Trained, degrees: list[int]) -> list[Row]:
     rows = trained.rows("excess", [excess(decoder) for decoder in decoders])
     for angle in degrees:
         rows += trained.rows("excess when turned", [excess(turned(d, angle)) for d in decoders], angle=angle)
-    part = unseen(trained).dataset
+    part = unseen(trained)
     variances = trained.ensemble.variances(part.batch(range(len(part)))).double().mean(1).numpy()
     if (variances > 0).all():  # an autoencoder has none
         impacts = variances * np.square(decoders).sum(2)
@@ -258,7 +278,7 @@ def _equations() -> list[Row]:
 
 
 def _angle(trained: Trained, examples: int) -> list[Row]:
-    part = unseen(trained).dataset
+    part = unseen(trained)
     numbers = range(min(examples, len(part)))
     factors = part.factors_of(numbers)
     codes = trained.ensemble.encode(part.batch(numbers)).numpy()
