@@ -18,12 +18,18 @@ collect_ignore = (
 # Every shape annotation of untwine is checked while the tests run. The hook rewrites modules as they are
 # imported, so untwine must not have been imported before. An int may stand for a float, as in pyright.
 assert "untwine" not in sys.modules, "untwine was imported before its shape checks could be switched on"
-install_import_hook("untwine", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
+if os.environ.get("JAXTYPING_DISABLE") != "1":
+    install_import_hook("untwine", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
 
 # Sums depend on how many threads share them. The variable reaches subprocesses and a torch not yet imported.
 os.environ["OMP_NUM_THREADS"] = str(THREADS)
 # Threads that spin while they wait ruin each other on a busy machine, and tests of tiny models anywhere.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the slow tests: at the end of a session one of them would keep a single worker busy."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 def pytest_runtest_setup() -> None:

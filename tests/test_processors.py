@@ -18,6 +18,7 @@ PROCESSORS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processor", PROCESSORS)
 def test_trained_numbers_hold_on_another_processor(processor: str) -> None:
     files = [str(file) for file in sorted(TESTS.glob("*/test_*.py")) if "mark.rounding" in file.read_text()]

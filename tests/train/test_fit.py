@@ -90,7 +90,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from helpers import tiny
 import untwine as uw
-uw.fit(tiny(seeds=[0, 1], steps=800, log_every=50), sys.argv[2], checkpoint_seconds=float(sys.argv[3]))
+uw.fit(tiny(seeds=[0, 1], steps=400, log_every=50), sys.argv[2], checkpoint_seconds=float(sys.argv[3]))
 """
 
 
@@ -110,19 +110,18 @@ def wait_for(condition: Any, process: subprocess.Popen[str]) -> None:
 
 def test_kill_dash_nine_at_any_moment(tmp_path: Path) -> None:
     """Several kills at random moments, most of them amid the writing of a checkpoint; then let it finish."""
-    run = tiny(seeds=[0, 1], steps=800, log_every=50)
+    run = tiny(seeds=[0, 1], steps=400, log_every=50)
     expected = uw.fit(run, tmp_path / "whole")
     out = tmp_path / "killed"
     delays = np_uniform(0, "kill moments", 4) * 0.4
+    saved = lambda: max((int(file.name[5:14]) for file in (out / "checkpoint").glob("step-*.json")), default=0)
     for delay in delays:
-        process = child(out)
-        wait_for(lambda: list((out / "checkpoint").glob("step-*.json")), process)
+        before, process = saved(), child(out)
+        wait_for(lambda before=before: saved() > before, process)
         time.sleep(delay)
         process.kill()
         process.wait()
-    steps = [int(p.name[5:14]) for p in (out / "checkpoint").glob("step-*.json")]
-    assert steps, "killed before anything was saved"
-    assert 0 < max(steps) < 800
+    assert 0 < saved() < 400
     assert same(uw.fit(run, out), expected)
     assert (out / "log.jsonl").read_text() == (tmp_path / "whole" / "log.jsonl").read_text()
 
@@ -157,7 +156,7 @@ def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
     wait_for((tmp_path / "run.json").exists, process)
     try:
         with pytest.raises(uw.UntwineError, match=f"in use by process {process.pid}"):
-            uw.fit(tiny(seeds=[0, 1], steps=800, log_every=50), tmp_path)
+            uw.fit(tiny(seeds=[0, 1], steps=400, log_every=50), tmp_path)
     finally:
         process.kill()
         process.wait()

@@ -153,7 +153,7 @@ class Experiment:
         """What is done, from the docstring of its function."""
         return inspect.cleandoc(self.function.__doc__ or "")
 
-    def settings(self, scale: str, **changes: Any) -> dict[str, Any]:
+    def settings(self, scale: str, /, **changes: Any) -> dict[str, Any]:
         """All settings of a scale, with some of them changed; one that it does not have is refused."""
         if scale not in SCALES:
             raise unknown("scale", scale, SCALES)

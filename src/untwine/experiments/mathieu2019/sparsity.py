@@ -205,7 +205,9 @@ def _classes(trained: Trained, examples: int) -> list[Row]:
 def _magnitude_figure(trained: Trained, examples: int) -> Figure:
     codes, labels = _labelled(trained, examples)
     table = analysis.magnitude_by_class(codes[0], labels)
-    return figures.magnitudes(table, names=[_class_name(trained, number) for number in table.classes], threshold=0.5)
+    return figures.magnitudes(
+        table, names=[_class_name(trained, int(number)) for number in table.classes], threshold=0.5
+    )
 
 
 def _class_name(trained: Trained, number: int) -> str:
