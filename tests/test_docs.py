@@ -98,6 +98,15 @@ def test_the_page_on_extending_runs_as_written(tmp_path: Path, monkeypatch: pyte
     assert uw.fit(run.replace(method=steep, steps=2)).history[-1]["members"]["seed-0"]["steep"] > 0
 
 
+def test_the_page_on_reproducing_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (block,) = blocks("docs/reproducing.md")
+    names: dict = {}
+    exec(block, names)
+    assert len(names["result"].rows.where(measure="agreement")) > 0
+    assert (tmp_path / "reproduced" / "michlo2023" / "fig8" / "smoke" / "result.md").exists()
+
+
 def test_the_page_on_datasets_runs_as_written(capsys: pytest.CaptureFixture[str]) -> None:
     (block,) = blocks("docs/datasets.md")
     exec(block, {})

@@ -294,7 +294,7 @@ class Beyond:
     def find(self, rows: Rows, published: Rows) -> Finding:
         values = rows.where(measure=self.measure, **self.of).values
         theirs = published.where(measure=self.measure, **self.of).values
-        paper = _short(fmean(theirs)) if theirs else f"{'above' if self.above else 'below'} {_short(self.bound)}"
+        paper = _short(fmean(theirs)) if theirs else ""
         if len(values) < LEAST:
             return _too_few(self.text, len(values), paper)
         test = statistics.against(values, self.bound)

@@ -20,6 +20,8 @@ from the result files by `untwine reproduce --page results`; `untwine reproduce 
 verdict from the numbers in them.
 """
 
+MARKER = "<!-- what follows is written by hand -->"
+
 
 def results(folder: str | Path) -> dict[Path, Result]:
     """All results below a folder, in the order of the papers and of their figures, by their files."""
@@ -81,10 +83,9 @@ def page(folder: str | Path, below: str = "") -> str:
 def write_page(folder: str | Path) -> Path:
     """Write the page into the folder; whatever stands below its last generated line stays."""
     target = Path(folder) / "README.md"
-    marker = "<!-- what follows is written by hand -->"
     old = target.read_text() if target.exists() else ""
-    below = old.partition(marker)[2]
-    files.write(target, page(folder, f"{marker}{below or chr(10)}").encode())
+    below = old.partition(MARKER)[2]
+    files.write(target, page(folder, f"{MARKER}{below or chr(10)}").encode())
     return target
 
 

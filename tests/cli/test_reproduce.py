@@ -1,0 +1,65 @@
+"""`untwine reproduce` as a user types it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from untwine.cli import main
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_figure_its_page_and_the_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    out = str(tmp_path)
+    assert main(["reproduce", "michlo2023/fig8", "--scale", "smoke", "--out", out]) == 0
+    assert str(tmp_path / "michlo2023" / "fig8" / "smoke" / "result.md") in capsys.readouterr().out
+    assert main(["reproduce", "--check", out]) == 0
+    assert "every verdict follows" in capsys.readouterr().out
+    assert main(["reproduce", "--page", out]) == 0
+    assert "[fig8](michlo2023/fig8/smoke/result.md)" in (tmp_path / "README.md").read_text()
+
+
+def test_the_list_has_every_figure_and_what_it_costs(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["reproduce", "--json", "--out", str(tmp_path)]) == 0
+    listed = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)["experiments"]}
+    assert {"rhodes2021/fig4", "mathieu2019/fig3", "rolinek2019/table1", "michlo2023/fig9"} <= set(listed)
+    assert listed["rhodes2021/fig4"]["costs"]["paper"]["members"] == 20
+    assert listed["rhodes2021/fig4"]["costs"]["paper"]["steps"] == 20 * 300_000
+
+
+def test_a_dry_run_trains_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    words = ["reproduce", "mathieu2019/fig3", "--scale", "smoke", "--dry-run", "--json", "--out", str(tmp_path)]
+    assert main(words) == 0
+    rows = json.loads(capsys.readouterr().out)["runs"]
+    assert rows and all(row["seconds"] > 0 for row in rows)
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["rhodes2021/fig44"], 2, "did you mean 'rhodes2021/fig4'?"),
+        (["michlo2023/fig8", "--scale", "smalll"], 1, "unknown scale 'smalll'; did you mean 'small'?"),
+        (["michlo2023/fig8", "--seeds", "0-1"], 1, "seeds"),
+        (["michlo2023/fig8", "--set", "epss=3"], 1, "epss"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    words: list[str], code: int, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert main(["reproduce", *words, "--out", str(tmp_path / "new")]) == code
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+
+
+def test_the_stored_results_say_what_their_numbers_say(capsys: pytest.CaptureFixture[str]):
+    assert main(["reproduce", "--check", str(ROOT / "results")]) == 0
+
+
+def test_the_page_of_the_stored_results_is_up_to_date():
+    from untwine.experiments.engine import pages
+
+    file = ROOT / "results" / "README.md"
+    below = file.read_text().partition(pages.MARKER)[2]
+    assert file.read_text() == pages.page(ROOT / "results", pages.MARKER + below)
