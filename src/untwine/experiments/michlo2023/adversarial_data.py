@@ -10,7 +10,6 @@ from untwine.experiments.engine.contract import Fact, Plan, experiment
 from untwine.experiments.michlo2023.drawn import of_data, of_latents, of_overlaps, of_scores, of_traversals
 from untwine.experiments.michlo2023.measured import by_steps, examples_of, overlaps
 from untwine.experiments.michlo2023.models import (
-    BENCHMARKS,
     DATA,
     METHODS,
     QUICK,
@@ -100,9 +99,10 @@ def fig6(
             {"dataset": "XYSquares"},
             at={"framework": framework},
         )
-        for framework in METHODS
+        for framework in frameworks
         for score in SCORES
-        for name in BENCHMARKS
+        for name in datasets
+        if name != "XYSquares"
     ]
     claims += [
         Trend(
@@ -112,7 +112,7 @@ def fig6(
             {"dataset": "XYSquares", "framework": framework},
             rising=False,
         )
-        for framework in METHODS
+        for framework in frameworks
         for score in SCORES
     ]
     return Plan(
@@ -203,7 +203,8 @@ def fig8(spacings: tuple[int, ...] = SPACINGS) -> Plan:
     "michlo2023/fig9",
     claim="the closer the positions of XYSquares, the higher MIG and DCI of β-VAE and Ada-GVAE",
     smoke={**TINY, "spacings": (2, 1), "betas": (0.001,), "points": 80},
-    small={**SMALL, "steps": 2_500, "spacings": (2, 1), "betas": (0.00316,), "points": 4_000},
+    # Four seeds: of three, not even all above all others passes four tests at once.
+    small={**SMALL, "seeds": "0-3", "steps": 2_500, "spacings": (2, 1), "betas": (0.00316,), "points": 4_000},
 )
 def fig9(
     seeds: str = "0-4",
@@ -232,7 +233,7 @@ def fig9(
             Trend(
                 f"{framework}: {name} falls with the spacing", score, "spacing", {"framework": framework}, rising=False
             )
-            for framework in METHODS
+            for framework in frameworks
             for score, name in SCORES.items()
         ],
         figures={

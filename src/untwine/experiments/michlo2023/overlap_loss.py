@@ -136,7 +136,7 @@ def fig11(
                 at={"framework": framework},
                 best=True,
             )
-            for framework in METHODS
+            for framework in frameworks
             for score, name in SCORES.items()
         ],
         figures={
