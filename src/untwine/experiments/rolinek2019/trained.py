@@ -136,7 +136,7 @@ def table1(
 @experiment(
     "rolinek2019/table2",
     claim="VAEs have the most orthogonal decoders, and the best scores; with a full covariance they lose both",
-    smoke=SMOKE,
+    smoke={**SMOKE, "jacobians": 20},
     small={"seeds": "0-3", "steps": 30_000, "datasets": SYNTHETIC, "factor": 10.0},
 )
 def table2(
@@ -258,7 +258,7 @@ def fig3(
 @experiment(
     "rolinek2019/figS4",
     claim="with too small a beta nothing is aligned, with too large a one too few latents are active",
-    smoke=SMOKE,
+    smoke={**SMOKE, "steps": 20, "datasets": (LINEAR,)},
     small={"seeds": "0-2", "steps": 20_000, "datasets": SYNTHETIC},
 )
 def fig_s4(
