@@ -65,7 +65,7 @@ def tableA1(datasets: tuple[Data, ...] = tuple(DATA), pairs: int = 50_000, rende
 def figA1(datasets: tuple[Data, ...] = tuple(DATA), pairs: int = 50_000, rendered: bool = True) -> Plan:
     """The share of pairs up to each perceived distance, for each factor and random pairs; the pairs of Table A1.
 
-    The caption's order for dSprites, that of Burgess et al. 2017, is x and y, scale, shape, orientation.
+    The caption's order for dSprites, that of Burgess et al. 2018, is x and y, scale, shape, orientation.
     """
     sprites, squares = {"dataset": "dSprites"}, {"dataset": "XYSquares", "factor": "x_R"}
     return Plan(
