@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from untwine.errors import UntwineError
-from untwine.metrics.statistics import compare, exceedance, holm, summary
+from untwine.metrics.statistics import compare, correlation, exceedance, holm, summary
 
 
 def test_summary():
@@ -120,3 +120,16 @@ def test_exceedance_against_all_relabellings(m, n):
 def test_exceedance_counts_no_tie():
     assert exceedance([1.0, 2.0, 2.0], [2.0, 0.0]) == exceedance([0.0, 1.0, 1.5], [2.0])
     assert exceedance([1.0], [2.0]).p == 1.0
+
+
+def test_a_correlation_of_few_models_is_exact():
+    """By scipy's permutation test over all orders; and of a perfect order of n models p is 2 / n!."""
+    assert correlation([1, 2, 3, 4, 5], [5, 4, 3, 2, 1]).p == pytest.approx(2 / 120)
+    x, y = np.array([0.1, 0.4, 0.2, 0.9, 0.5, 0.3]), np.array([1.0, 2.0, 2.0, 5.0, 1.5, 0.5])
+
+    def statistic(order: np.ndarray) -> float:
+        return stats.spearmanr(x, order).statistic
+
+    slow = stats.permutation_test((y,), statistic, permutation_type="pairings", n_resamples=np.inf)
+    assert correlation(x, y).p == pytest.approx(slow.pvalue, abs=1 / 720)
+    assert correlation(np.arange(20.0), np.arange(20.0) ** 2).p < 1e-6

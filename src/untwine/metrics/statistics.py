@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ Bounds = tuple[float, float]
 
 UNBOUNDED = (-math.inf, math.inf)
 LEAST_FOR_INTERVAL = 3  # of two models Student's interval is 12.7 standard errors to either side
+MOST_FOR_ORDERS = 7  # 5,040 of them
 LEAST_FOR_BOOTSTRAP = 5  # resamples of fewer models have few different means
 
 
@@ -261,6 +263,8 @@ class Correlation:
 def correlation(first: Values, second: Values) -> Correlation:
     """Spearman's rank correlation; None where a number is the same for all models, or there are fewer than three.
 
+    Of up to seven models the p value is exact: the share of all orders of the second numbers that are as extreme.
+
     Args:
         first: A number of each model.
         second: Another number of each, in the same order.
@@ -276,7 +280,13 @@ def correlation(first: Values, second: Values) -> Correlation:
     if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
         return Correlation(None, None, len(a))
     test: Any = stats.spearmanr(a, b)
-    return Correlation(round(float(test.statistic), 12), float(test.pvalue), len(a))
+    rho = round(float(test.statistic), 12)
+    if len(a) > MOST_FOR_ORDERS:
+        return Correlation(rho, float(test.pvalue), len(a))
+    first_ranks, second_ranks = (stats.rankdata(array) - (len(array) + 1) / 2 for array in (a, b))
+    orders = second_ranks[np.array(list(itertools.permutations(range(len(b)))))]
+    products, seen = np.abs(orders @ first_ranks), abs(float(first_ranks @ second_ranks))
+    return Correlation(rho, float(np.mean(products >= seen - 1e-9)), len(a))
 
 
 @dataclass(frozen=True)

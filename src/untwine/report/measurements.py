@@ -308,7 +308,10 @@ def _legend(figure: Figure, by_panel: Mapping[Any, Axes], published: bool) -> No
 
 def _logarithmic(axes: Axes, places: Sequence[float]) -> None:
     """A logarithmic x axis, with the places themselves as its marks where these are few."""
+    from matplotlib.ticker import NullFormatter
+
     axes.set_xscale("log")
+    axes.xaxis.set_minor_formatter(NullFormatter())  # numbers between powers of ten would overlap
     if 1 < len(places) <= MOST_MARKS:
         axes.set_xticks(places, [f"{place:g}" for place in places])
         axes.minorticks_off()

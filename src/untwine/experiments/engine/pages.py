@@ -9,7 +9,7 @@ from pathlib import Path
 from untwine import files
 from untwine.errors import UntwineError
 from untwine.experiments.engine import catalogue
-from untwine.experiments.engine.claims import judge, overall
+from untwine.experiments.engine.claims import UNTESTABLE, judge, overall
 from untwine.experiments.engine.contract import SCALES
 from untwine.experiments.engine.result import FILE, VERDICTS, Result
 
@@ -94,7 +94,14 @@ def _row(folder: Path, file: Path, result: Result) -> str:
     picture = f"[picture]({place}/{result.figures[0]})" if result.figures else ""
     figure = f"[{result.name.partition('/')[2]}]({place}/result.md)"
     cells = [figure, result.claim, *_sides(result), f"{place.rpartition('/')[2]}, {result.about['members']}"]
-    return "| " + " | ".join([*cells, VERDICTS[result.verdict], picture]) + " |"
+    return "| " + " | ".join([*cells, _verdict(result), picture]) + " |"
+
+
+def _verdict(result: Result) -> str:
+    """The verdict, and how many of the claims it is about, where not all could be tested."""
+    tested = sum(finding.verdict != UNTESTABLE for finding in result.findings)
+    some = f" ({tested} of {len(result.findings)} claims tested)" if 0 < tested < len(result.findings) else ""
+    return VERDICTS[result.verdict] + some
 
 
 def _sides(result: Result) -> Sequence[str]:

@@ -232,4 +232,4 @@ def _draw(plan: Plan, outcome: Outcome, folder: Path, problems: list[str]) -> It
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]
+    return str(error).partition("\n")[0].rstrip(":")
