@@ -3,7 +3,7 @@
 import pytest
 
 import untwine as uw
-from untwine.experiments.engine import contract
+from untwine.experiments.engine import catalogue, contract
 from untwine.experiments.engine.claims import Exactly, Higher
 from untwine.experiments.engine.contract import Experiment, Fact, Plan, case, experiment
 from untwine.experiments.engine.measures import Logged, Scored
@@ -16,6 +16,7 @@ def squares(count: int) -> list[dict[str, object]]:
 @pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch) -> Experiment:
     """Registered for one test: two betas on a tiny dataset, numbers without training, claims and a figure."""
+    catalogue.experiments()  # a paper that is first imported now would be registered for this test alone
     monkeypatch.setattr(contract, "_EXPERIMENTS", {})
 
     @experiment("toy/fig1", claim="beta lowers the divergence", smoke={"steps": 4, "seeds": "0-1"})

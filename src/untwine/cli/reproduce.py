@@ -163,7 +163,7 @@ def _dry_run(names: list[str], settings: dict[str, Any], as_json: bool) -> None:
     lines = [[*(str(row[key]) for key in keys), row.get("reason") or _time(row["seconds"])] for row in rows]
     output.table([*keys, "time"], lines)
     total = sum(row["seconds"] or 0.0 for row in rows)
-    print(f"Training would take about {_time(total)}, on the plain path; scoring comes on top. Members that several")
+    print(f"Training would take about {_time(total)}; scoring comes on top. Members that several")
     print("figures share are counted for each, and trained once.")
 
 

@@ -132,7 +132,7 @@ class Exceeds:
     at: Where = field(default_factory=dict)
 
     def find(self, rows: Rows, published: Rows) -> Finding:
-        a, b = (rows.where(measure=self.measure, **{**self.at, **side}).values for side in (self.first, self.second))
+        a, b = _sides(self, rows)
         if min(len(a), len(b)) < LEAST:
             return _too_few(self.text, min(len(a), len(b)), "")
         test = statistics.exceedance(a, b)
@@ -162,10 +162,8 @@ class Alike:
     at: Where = field(default_factory=dict)
 
     def find(self, rows: Rows, published: Rows) -> Finding:
-        a, b = (rows.where(measure=self.measure, **{**self.at, **side}).values for side in (self.first, self.second))
-        theirs = [
-            published.where(measure=self.measure, **{**self.at, **side}).values for side in (self.first, self.second)
-        ]
+        a, b = _sides(self, rows)
+        theirs = _sides(self, published)
         paper = _against(*map(fmean, theirs)) if all(theirs) else ""
         if min(len(a), len(b)) < LEAST:
             return _too_few(self.text, min(len(a), len(b)), paper)
@@ -196,7 +194,7 @@ class NotHigher:
     at: Where = field(default_factory=dict)
 
     def find(self, rows: Rows, published: Rows) -> Finding:
-        a, b = (rows.where(measure=self.measure, **{**self.at, **side}).values for side in (self.first, self.second))
+        a, b = _sides(self, rows)
         if min(len(a), len(b)) < LEAST:
             return _too_few(self.text, min(len(a), len(b)), "")
         test = statistics.compare(a, b)
@@ -430,6 +428,11 @@ def _correlated(text: str, pairs: Sequence[tuple[float, float]], rising: bool) -
     agrees = known.rho > 0 if rising else known.rho < 0
     words = f"rank correlation {known.rho:+.2f}"
     return Finding(text, agrees, words, "", "Spearman's", known.p, None, known.rho, known.count)
+
+
+def _sides(claim: Exceeds | Alike | NotHigher, rows: Rows) -> list[list[float]]:
+    """The values of both sides of a comparison."""
+    return [rows.where(measure=claim.measure, **{**claim.at, **side}).values for side in (claim.first, claim.second)]
 
 
 def _too_few(text: str, count: int, paper: str) -> Finding:

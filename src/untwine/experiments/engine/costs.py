@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from untwine.bench.devices import describe, wait
+from untwine.bench.devices import describe
+from untwine.bench.pace import seconds_per_step
 from untwine.errors import UntwineError
 from untwine.experiments.engine import catalogue
 from untwine.experiments.engine.rows import Row
 from untwine.experiments.engine.store import OUT, PACK, Store
 from untwine.train.devices import pick_device
+from untwine.train.joining import joined
 from untwine.train.run import Run
-from untwine.train.steps.pack import Pack
-from untwine.train.steps.table import Table
-from untwine.train.steps.trainer import Trainer
 
 TRIED = 5  # steps of which the speed of training is known
 
@@ -54,9 +52,9 @@ def estimate(
         row = {"method": run.members()[0].method, "dataset": run.dataset["name"], "members": count, "steps": run.steps}
         row |= {"packs": -(-count // PACK)}
         try:
-            each = _seconds_per_step(run, pick_device(device))
-            store.note_pace(run.members()[0], hardware(device), each / count)
-            rows.append(row | {"seconds": each * run.steps})
+            each = _pace(run, pick_device(device))
+            store.note_pace(run.members()[0], hardware(device), each)
+            rows.append(row | {"seconds": each * count * run.steps})
         except UntwineError as error:
             rows.append(row | {"seconds": None, "reason": str(error).partition("\n")[0]})
     return rows
@@ -73,11 +71,12 @@ def cost(name: str, scale: str, device: str = "auto", out: str | Path = OUT) -> 
     """
     experiment, store = catalogue.find(name), Store(out)
     plan = experiment.plan(experiment.settings(scale))
-    members = {member.id: member for case in plan.cases for member in case.run.members()}.values()
-    paces = [(member.spec["steps"], store.pace(member, hardware(device))) for member in members]
-    known = [steps * pace for steps, pace in paces if pace is not None]
-    seconds = sum(known) if len(known) == len(paces) else None
-    return {"members": len(paces), "steps": sum(steps for steps, _ in paces), "seconds": seconds}
+    members = list({member.id: member for case in plan.cases for member in case.run.members()}.values())
+    steps = [member.spec["steps"] for member in members]
+    paces = store.paces(members, hardware(device))
+    known = [count * pace for count, pace in zip(steps, paces, strict=True) if pace is not None]
+    seconds = sum(known) if len(known) == len(members) else None
+    return {"members": len(members), "steps": sum(steps), "seconds": seconds}
 
 
 def hardware(device: str) -> str:
@@ -85,16 +84,7 @@ def hardware(device: str) -> str:
     return describe(pick_device(device))["hardware"]
 
 
-def _seconds_per_step(run: Run, device: torch.device) -> float:
-    """The seconds of one step of all members of a run, on the plain path, from a few steps."""
-    tried = run.members()[:PACK]
-    table = Table(run.make_dataset(), device, False, TRIED * run.batch_size * len(tried), run.info().standard)
-    trainer = Trainer(Pack(tried, run.info(), device), run, table)
-    steps = trainer.steps()
-    next(steps)  # the first one loads what is needed
-    wait(device)
-    begun, taken = time.monotonic(), 0
-    for _ in zip(range(min(TRIED, run.steps - 1)), steps, strict=False):
-        taken += 1
-    wait(device)
-    return (time.monotonic() - begun) / max(1, taken) * len(run.members()) / len(tried)
+def _pace(run: Run, device: torch.device) -> float:
+    """The seconds of a step for each member of a run, in a pack as it would train, from a few steps."""
+    (pack,) = joined(run.members()[:PACK])
+    return seconds_per_step(pack, device, TRIED, 1)[0]

@@ -42,12 +42,15 @@ class Store:
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
+        self._finished: dict[str, tuple[Record, dict[str, Any]]] | None = None  # read once, and after training
 
     # --- members -----------------------------------------------------------------------------------
 
     def finished(self) -> dict[str, tuple[Record, dict[str, Any]]]:
         """Every finished member: its run's record and its entry there, by id. Damaged folders are reported."""
-        known = {}
+        if self._finished is not None:
+            return self._finished
+        known: dict[str, tuple[Record, dict[str, Any]]] = {}
         for file in sorted((self.path / "runs").glob("*/run.json")):
             try:
                 record = Record.read(file.parent)
@@ -55,6 +58,7 @@ class Store:
                 warnings.warn(f"{error}; what it holds is trained again", stacklevel=2)
                 continue
             known |= {entry["id"]: (record, entry) for entry in record.entries if entry["state"] in FINISHED}
+        self._finished = known
         return known
 
     def missing(self, cases: Sequence[Case]) -> list[Run]:
@@ -75,6 +79,7 @@ class Store:
         try:
             fit(run, folder, device, progress=reporter, pack_size=PACK)
         finally:
+            self._finished = None
             if folder.is_dir():
                 before = self._numbers(SECONDS).get(folder.name, 0.0)
                 self._add(SECONDS, folder.name, before + time.monotonic() - begun)
@@ -130,9 +135,15 @@ class Store:
 
     # --- times -------------------------------------------------------------------------------------
 
-    def pace(self, member: Member, hardware: str) -> float | None:
-        """The seconds of a step of one member on some hardware, from the last time that one like it trained there."""
-        return self._numbers(PACES).get(_kind(member, hardware))
+    def paces(self, members: Sequence[Member], hardware: str) -> list[float | None]:
+        """The seconds of a step of each member, from the last time that one like it trained; None where none did.
+
+        Args:
+            members: The members.
+            hardware: What they would train on.
+        """
+        known = self._numbers(PACES)
+        return [known.get(_kind(member, hardware)) for member in members]
 
     def note_pace(self, member: Member, hardware: str, seconds: float) -> None:
         """Write down the seconds of a step of one member, in a pack as it trained.
