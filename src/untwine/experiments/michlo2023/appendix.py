@@ -27,7 +27,7 @@ def tableA1(datasets: tuple[Data, ...] = tuple(DATA), pairs: int = 50_000, rende
 
     The text gives dSprites' x and y as .058 and .057, the table .0559 and .0584; the table is taken here.
     """
-    # Of published files, the error of means over 50,000 pairs and four digits are left; drawings are ours (docstrings).
+    # Files should differ only by the error of a mean over 50,000 pairs and by rounding; our drawings differ by more.
     within = {"XYSquares": 0.005, **({"dSprites": 0.05, "3D Shapes": 0.07} if rendered else {})}
     order = "{}: distances fall in the paper's order, random pairs first"
     claims: list[Claim] = [

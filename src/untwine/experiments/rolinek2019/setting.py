@@ -19,7 +19,7 @@ from untwine.train.seeds import parse_seeds
 
 # Factors are continuous in the paper; on a grid as fine as this one the score cannot tell.
 LEVELS = 4096
-# Of the weights that make the nonlinear data: about Glorot's. With 1 the data vary so little in their second direction
+# The scale of the weights that make the nonlinear data. With 1 these vary so little in their second direction
 # (variance .0011) that the paper's beta, which prunes below .0005, leaves half of the restarts with one latent.
 SCALE = 2.0
 BATCH = 128  # the paper gives none
