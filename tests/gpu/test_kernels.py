@@ -188,6 +188,7 @@ def behinds(mask: Tensor, other: Tensor, inputs: Tensor, added: Tensor, bias: Te
         Behind(mask=inputs, difference=True),
         Behind(mask=mask, other=other),
         Behind(mask=mask, added=added, sums=True),
+        Behind(mask=mask, added=added, factor=torch.linspace(-3, 2, len(added), device=added.device)),
     ]
 
 

@@ -201,6 +201,9 @@ def test_gradients_of_the_input_of_a_relu(name: str) -> None:
     found, sums, _ = cuda.conv_down(data.big, w, Behind(mask=bits(mask), added=data.small, sums=True), g)
     assert error(found, right + data.small.double()) < ROUNDING
     assert_sums(sums, found)
+    factor = torch.tensor([0.5, -3.0])
+    found = cuda.conv_down(data.big, w, Behind(mask=bits(mask), added=data.small, factor=factor, sums=True), g)[0]
+    assert error(found, right + factor.double()[:, None, None, None, None] * data.small.double()) < ROUNDING
 
 
 def test_members_with_the_same_images() -> None:

@@ -81,7 +81,8 @@ def conv_down(big: Tensor, weight: Tensor, behind: Behind, g: Geometry) -> tuple
     out = big.new_empty(members, images, g.hs, g.ws, g.cs)
     summary, extra = _empty_outputs(out, behind, blocks * tiles.threads // 32)
     kernel(tiles.kernel, _macros(g, tiles, **_flags(behind)), tiles.shared, device)(
-        (blocks, members), tiles.threads, big, weight, behind.bias, behind.mask, behind.other, behind.added,
+        (blocks, members), tiles.threads, big, weight,
+        behind.bias, behind.mask, behind.other, behind.added, behind.factor,
         out, summary, extra, LongLong(big.stride(0)), images,
         *_mask_arguments(behind.mask), *_mask_arguments(behind.other),
     )  # fmt: skip
@@ -108,7 +109,8 @@ def conv_up(
     summary, extra = _empty_outputs(out, behind, blocks * tiles.threads // 32)
     macros = _macros(g, tiles, **_flags(behind), HEAD=head is not None, OUT32=precise)
     kernel(tiles.kernel, macros, tiles.shared, device)(
-        (blocks, members), tiles.threads, small, weight, behind.bias, behind.mask, behind.other, behind.added,
+        (blocks, members), tiles.threads, small, weight,
+        behind.bias, behind.mask, behind.other, behind.added, behind.factor,
         head, head_bias, out, summary, extra, folded, LongLong(small.stride(0)), images,
         *_mask_arguments(behind.mask), *_mask_arguments(behind.other),
     )  # fmt: skip
@@ -184,7 +186,7 @@ def _norm(
 def _macros(g: Geometry, tiles: Tiling, **more: int) -> tuple[tuple[str, int], ...]:
     sizes = {"HB": g.hb, "WB": g.wb, "CB": g.cb, "HS": g.hs, "WS": g.ws, "CS": g.cs, "PAD": g.padding}
     tile = {"IM": tiles.images, "TI": tiles.rows, "THREADS": tiles.threads, "STAGES": tiles.stages}
-    flags = dict.fromkeys(("RELU", "BIAS", "MASK", "OTHER", "ADDED", "KEEP", "SUMS", "HEAD", "OUT32"), 0)
+    flags = dict.fromkeys(("RELU", "BIAS", "MASK", "OTHER", "ADDED", "FACTOR", "KEEP", "SUMS", "HEAD", "OUT32"), 0)
     values = {key: int(value) for key, value in more.items()}
     return tuple({**sizes, **tile, "SHARED": tiles.shared, **flags, **values}.items())
 
@@ -209,6 +211,7 @@ def _flags(behind: Behind) -> dict[str, int]:
         "MASK": 3 if behind.difference else _mask_kind(behind.mask),
         "OTHER": _mask_kind(behind.other),
         "ADDED": behind.added is not None,
+        "FACTOR": behind.factor is not None,
         "KEEP": behind.keep,
         "SUMS": behind.sums,
     }

@@ -86,6 +86,7 @@ def conv_down(
     mask: Tensor | None,
     other: Tensor | None,
     added: Tensor | None,
+    factor: Tensor | None,
     geometry: list[int],
     relu: bool,
     difference: bool,
@@ -101,10 +102,10 @@ def conv_down(
     Args:
         big: Images `[members, images, height, width, channels]`.
         weight: Weights as `Geometry.down_weight` lays them out.
-        bias, mask, other, added, relu, difference, keep, sums: What follows the product (see `Behind`).
+        bias, mask, other, added, factor, relu, difference, keep, sums: What follows the product (see `Behind`).
         geometry: The sizes of the layer.
     """
-    g, behind = Geometry(*geometry), Behind(bias, relu, mask, difference, other, added, keep, sums)
+    g, behind = Geometry(*geometry), Behind(bias, relu, mask, difference, other, added, factor, keep, sums)
     with torch.cuda.device_of(big):
         if has_cuda_kernel(big, g, "conv_down"):
             return cuda_kernels().conv_down(big, weight, behind, g)
@@ -113,8 +114,8 @@ def conv_down(
 
 
 @conv_down.register_fake
-def _(big, weight, bias, mask, other, added, geometry, relu, difference, keep, sums):
-    g, behind = Geometry(*geometry), Behind(bias, relu, mask, difference, other, added, keep, sums)
+def _(big, weight, bias, mask, other, added, factor, geometry, relu, difference, keep, sums):
+    g, behind = Geometry(*geometry), Behind(bias, relu, mask, difference, other, added, factor, keep, sums)
     return _fake(big, big.new_empty(*big.shape[:2], g.hs, g.ws, g.cs), g, "conv_down", behind)
 
 
@@ -126,6 +127,7 @@ def conv_up(
     mask: Tensor | None,
     other: Tensor | None,
     added: Tensor | None,
+    factor: Tensor | None,
     geometry: list[int],
     relu: bool,
     difference: bool,
@@ -136,7 +138,7 @@ def conv_up(
 
     Arguments and results as for `conv_down`, with weights as `Geometry.up_weight` lays them out.
     """
-    g, behind = Geometry(*geometry), Behind(bias, relu, mask, difference, other, added, keep, sums)
+    g, behind = Geometry(*geometry), Behind(bias, relu, mask, difference, other, added, factor, keep, sums)
     with torch.cuda.device_of(small):
         if has_cuda_kernel(small, g, "conv_up"):
             return cuda_kernels().conv_up(small, weight, behind, g)[:3]
@@ -145,8 +147,8 @@ def conv_up(
 
 
 @conv_up.register_fake
-def _(small, weight, bias, mask, other, added, geometry, relu, difference, keep, sums):
-    g, behind = Geometry(*geometry), Behind(bias, relu, mask, difference, other, added, keep, sums)
+def _(small, weight, bias, mask, other, added, factor, geometry, relu, difference, keep, sums):
+    g, behind = Geometry(*geometry), Behind(bias, relu, mask, difference, other, added, factor, keep, sums)
     return _fake(small, small.new_empty(*small.shape[:2], g.hb, g.wb, g.cb), g, "conv_up", behind)
 
 
@@ -221,6 +223,22 @@ def _(small, big, geometry):
     return empty_weights(small.shape[0], small, Geometry(*geometry))
 
 
+@torch.library.custom_op("untwine::scaled", mutates_args=())
+def scaled(x: Tensor, factor: Tensor) -> Tensor:
+    """`x` times a number for each member: an operator, so that `fusion` can leave it to the kernel that adds it.
+
+    Args:
+        x: Numbers, `[members, ...]`.
+        factor: The number of each member.
+    """
+    return (x * factor.reshape(-1, *[1] * (x.ndim - 1))).to(x.dtype)
+
+
+@scaled.register_fake
+def _(x, factor):
+    return torch.empty_like(x)
+
+
 def merge_members(count: int, arguments: Sequence[Any], dims: Sequence[Any]) -> list[Any]:
     """Arguments whose tensors have the members of a vmap and their own members as one first dimension.
 
@@ -265,8 +283,6 @@ def _register_vmap(operator: Any) -> None:
     operator.register_vmap(rule)
 
 
-for _operator in (conv_down, conv_up, conv_up_fold, weight_gradient):
+OPERATORS = (conv_down, conv_up, conv_up_fold, weight_gradient, scaled)
+for _operator in OPERATORS:
     _register_vmap(_operator)
-
-
-OPERATORS = (conv_down, conv_up, conv_up_fold, weight_gradient)

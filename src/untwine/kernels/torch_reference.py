@@ -41,7 +41,8 @@ def _finish(out: Tensor, behind: Behind) -> tuple[Tensor, Tensor]:
     if behind.other is not None:
         extra = out - extra * (_in_turn(behind.other, count) > 0)
     if behind.added is not None:
-        out = out + behind.added
+        factor = 1.0 if behind.factor is None else behind.factor[:, None, None, None, None]
+        out = out + factor * behind.added
     return out, extra if behind.has_extra else out.new_empty(len(out), 0)
 
 

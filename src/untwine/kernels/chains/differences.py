@@ -82,6 +82,8 @@ def _backward(
 
 def _column_sum(crossed: Tensor, images: int, scale: Tensor | None = None) -> Tensor:
     """The gradient of the inputs of a ReLU: the sum over columns, times a number for each member."""
+    if crossed.shape[1] == images:  # one column
+        return crossed if scale is None else operators.scaled(crossed, scale.contiguous())
     columns = crossed.unflatten(1, (-1, images))
     total = sum_unrolled(columns.to(torch.promote_types(crossed.dtype, torch.float32)), 1)
     return (total if scale is None else scaled(total, scale)).to(crossed.dtype)

@@ -84,7 +84,7 @@ class Link:
         laid_out = g.up_weight(w, x.dtype, cuda) if up else g.down_weight(w, x.dtype, cuda)
         operator = operators.conv_up if up else operators.conv_down
         masks = (one.for_kernel(cuda) if isinstance(one, Mask) else one for one in (mask, other))
-        return operator(x, laid_out, bias, *masks, added, g.to_list(), relu, difference, keep, sums)
+        return operator(x, laid_out, bias, *masks, added, None, g.to_list(), relu, difference, keep, sums)
 
     def forward_fold(
         self, x: Tensor, w: Tensor, bias: Tensor | None, mask: Mask | Tensor | None, relu: bool, keep: bool,

@@ -10,6 +10,7 @@
 //   MASK                1 for bits, 2 for the output of a ReLU; 3 for the input of one, which the product moves
 //   OTHER               whether there is a second mask: 1 for bits, 2 for the output of a ReLU
 //   ADDED               whether something is added in the end
+//   FACTOR              whether that is multiplied by a number for each member
 //   KEEP                whether the input of the ReLU is written, too
 //   HEAD                whether the next layer is computed, too
 //   OUT32               whether the output of the next layer is float32

@@ -111,18 +111,21 @@ DEV uint4 finish(const float c[4][4], int lower, const float* bias, Mask mask) {
 #endif
 }
 
+// Pairs of bfloat16: v + factor * more.
+DEV u32 sum(u32 v, float factor, u32 more) {
+    return pack(low(v) + factor * low(more), high(v) + factor * high(more));
+}
+
 // Writes 8 channels of a row: the output; its bits after a ReLU, or its sums; and the input of the ReLU, or what crossed.
 // Returns the output.
 DEV uint4 conclude(
-    const float c[4][4], int lower, const float* bias, Mask mask, u32 other, const u16* added, u16* out, void* summary,
-    u16* extra, i64 at, bool there, float total[8]) {
+    const float c[4][4], int lower, const float* bias, Mask mask, u32 other, const u16* added, float factor, u16* out,
+    void* summary, u16* extra, i64 at, bool there, float total[8]) {
     uint4 v = finish(c, lower, bias, mask);
     if (!there) return v;
 #if ADDED
     uint4 more = *(const uint4*)(added + at);
-    v = make_uint4(
-        pack(low(v.x) + low(more.x), high(v.x) + high(more.x)), pack(low(v.y) + low(more.y), high(v.y) + high(more.y)),
-        pack(low(v.z) + low(more.z), high(v.z) + high(more.z)), pack(low(v.w) + low(more.w), high(v.w) + high(more.w)));
+    v = make_uint4(sum(v.x, factor, more.x), sum(v.y, factor, more.y), sum(v.z, factor, more.z), sum(v.w, factor, more.w));
 #endif
     *(uint4*)(out + at) = v;
 #if KEEP
