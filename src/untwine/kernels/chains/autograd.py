@@ -69,7 +69,8 @@ class Chain(torch.autograd.Function):
         if masks[-1] is not None:
             relu = masks[-1].values
             slope = slope.unflatten(1, (-1, relu.shape[1])).where((relu > 0)[:, None], 0.0).flatten(1, 2)
-        biased = [not plan.tangents and rest[number] is not None for number in range(count)]
+        # Biases that are held need no gradient, and so no sums.
+        biased = [not plan.tangents and ctx.needs_input_grad[2 + count + number] for number in range(count)]
         needs_input = ctx.needs_input_grad[1]
         x_slope, weight_gradients, sums = plan.backward(
             slope, values, weights, masks, biased, needs_input, relu_gradients
