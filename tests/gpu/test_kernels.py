@@ -227,14 +227,17 @@ def test_what_else_follows_a_product(g: Geometry, members: int, images: int, mas
 @pytest.mark.parametrize("p", [1, 2])
 @sizes
 def test_the_norm_of_differences(members: int, images: int, masks: int, p: int) -> None:
-    """The gradients are compared with those at the kernel's own difference: the sign of a small number is chance."""
+    """With p of 1 the sign of a small difference would be chance: products are such that none is small."""
     g, last, kind = tiling.BEFORE_LAST, tiling.LAST, torch.float64
     data, last_w = Data(g, members, images, masks), 0.1 * numbers(members, 32, 1, 4, 4, seed=7, kind=HALF).to(DEVICE)
+    if p == 1:
+        signs = (-1.0) ** torch.arange(4).add(torch.arange(4)[:, None]).to(DEVICE)
+        last_w, data.w, data.small = last_w.abs() / 64 * signs.to(HALF), data.w.abs(), data.small.abs()
     logits = numbers(members, masks, 64, 64, seed=8, kind=torch.float32).to(DEVICE)
     before = numbers(members, images, g.hs, g.ws, g.cs, seed=9, kind=HALF).to(DEVICE).relu()
     other, inputs = data.small_mask[:, ::2], (data.big_mask - 0.4)[:, ::2]
     w, head = g.up_weight(data.w, HALF, True), last.head_weight(last_w, HALF)
-    d, back, parts, heads, middle_crossed, crossed = cuda.difference_norm(
+    sums, by_logits, back, parts, heads, middle_crossed, crossed = cuda.difference_norm(
         data.small, w, head, inputs, bits(before), bits(data.small_mask)[:, ::2], logits, g, p
     )
     small, exact_w, exact_last = data.exact("small"), data.exact("w"), last_w.double()
@@ -242,10 +245,13 @@ def test_the_norm_of_differences(members: int, images: int, masks: int, p: int) 
     middle, moved, taps = reference.conv_up(
         small, g.up_weight(exact_w, kind), moving, g, last.head_weight(exact_last, kind)
     )
-    assert_close(d, reference.fold(taps, None, last, True), ROUNDING[HALF])
-    start = logits.double().repeat(1, images // masks, 1, 1)[..., None]
-    end = (start + d.double()).sigmoid()
-    slopes = (d.double().sign() if p == 1 else 2 * (end - start.sigmoid())) * end * (1 - end)
+    d, start = reference.fold(taps, None, last, True), logits.double().repeat(1, images // masks, 1, 1)[..., None]
+    end = (start + d).sigmoid()
+    difference, by_start = end - start.sigmoid(), end * (1 - end) - start.sigmoid() * (1 - start.sigmoid())
+    outer = difference.sign() if p == 1 else 2 * difference
+    slopes = outer * end * (1 - end)
+    assert_close(sums.sum(1), difference.abs().pow(p).sum((1, 2, 3, 4)), ROUNDING[HALF])
+    assert_close(by_logits, outer * by_start, 1e-2)
     both = Behind(mask=moved, other=inputs.double())
     inner, right_middle = reference.conv_down(slopes, last.down_weight(exact_last, kind), both, last)
     both = Behind(mask=before.double(), other=other.double())

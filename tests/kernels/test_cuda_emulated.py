@@ -52,6 +52,11 @@ class Data:
         self.big_mask, self.small_mask = (one.float().roll(1, 1).relu().to(HALF) for one in (self.big, self.small))
 
 
+def checkered(size: int) -> Tensor:
+    """Signs of a kernel of stride 2 such that all products of a pixel of the big image have one sign."""
+    return (-1.0) ** torch.arange(size).add(torch.arange(size)[:, None])
+
+
 def assert_sums(sums: Tensor, found: Tensor) -> None:
     torch.testing.assert_close(sums.sum(1).double(), found.double().sum((1, 2, 3)), rtol=1e-4, atol=1e-3)
 
@@ -138,23 +143,28 @@ def test_the_norm_of_the_last_two_layers(p: int) -> None:
 
 @pytest.mark.parametrize("p", [1, 2])
 def test_the_norm_of_differences(p: int) -> None:
-    """Gradients are compared with those at the kernel's own difference: the sign of a small number is chance."""
+    """With p of 1 the sign of a small difference would be chance: products are such that none is small."""
     g, last, kind = tiling.BEFORE_LAST, tiling.LAST, torch.float64
     data, last_w = Data(g), (0.1 * numbers(2, 32, 1, 4, 4, seed=5)).to(HALF)
+    if p == 1:
+        last_w, data.w, data.small = last_w.abs() / 64 * checkered(4), data.w.abs(), data.small.abs()
     inputs, logits = data.big.roll(1, 1)[:, :1], numbers(2, 1, 64, 64, seed=6).float()
     before, other = data.small_mask, data.small_mask[:, 1:2]
     w, head = g.up_weight(data.w, HALF, for_cuda=True), last.head_weight(last_w, HALF)
-    d, back, parts, heads, middle_crossed, crossed = cuda.difference_norm(
+    sums, by_logits, back, parts, heads, middle_crossed, crossed = cuda.difference_norm(
         data.small, w, head, inputs, bits(before), bits(other), logits, g, p
     )
     small, inputs, before, other = (one.double() for one in (data.small, inputs, before, other))
     middle, moved, taps = reference.conv_up(
         small, g.up_weight(data.w, kind), Behind(mask=inputs, difference=True), g, last.head_weight(last_w, kind)
     )
-    assert error(d, reference.fold(taps, None, last, True)) < ROUNDING
-    start = logits.double()[..., None].expand(-1, 3, -1, -1, -1)
-    end = (start + d.double()).sigmoid()
-    slopes = (d.double().sign() if p == 1 else 2 * (end - start.sigmoid())) * end * (1 - end)
+    d, start = reference.fold(taps, None, last, True), logits.double()[..., None].expand(-1, 3, -1, -1, -1)
+    end = (start + d).sigmoid()
+    difference, by_start = end - start.sigmoid(), end * (1 - end) - start.sigmoid() * (1 - start.sigmoid())
+    outer = difference.sign() if p == 1 else 2 * difference
+    slopes = outer * end * (1 - end)
+    assert error(sums.double().sum(1), difference.abs().pow(p).sum((1, 2, 3, 4))) < ROUNDING
+    assert error(by_logits, outer * by_start) < 1e-2
     behind = Behind(mask=moved, other=inputs)
     inner, right_middle = reference.conv_down(slopes, last.down_weight(last_w, kind), behind, last)
     right, right_crossed = reference.conv_down(inner, g.down_weight(data.w, kind), Behind(mask=before, other=other), g)

@@ -58,11 +58,11 @@ def _blocks(tiles: Tiling, members: int, images: int, device: int) -> int:
 
 
 def sum_parts_count(g: Geometry, operation: str, members: int, images: int, device: int) -> int:
-    """The number of parts in which `conv_down` or `conv_up` gives the channel sums of its output.
+    """The number of parts in which a kernel gives its sums: the channel sums of its output, or a norm.
 
     Args:
         g: The sizes of the layer.
-        operation: `conv_down` or `conv_up`.
+        operation: `conv_down`, `conv_up` or `tangent_norm`.
         members: Members of the pack.
         images: Images of each member.
         device: The number of the GPU.
@@ -144,17 +144,17 @@ def tangent_norm(
 
     Arguments as for `norm_operators.tangent_norm`.
     """
-    return _norm(small, weight, head, mask, before, None, u, g, p)[:4]
+    return _norm(small, weight, head, mask, before, None, u, g, p)[1:5]
 
 
 def difference_norm(
     small: Tensor, weight: Tensor, head: Tensor, inputs: Tensor, before: Tensor, other: Tensor, logits: Tensor,
     g: Geometry, p: int,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    """The difference d behind two layers, and gradients of the sum of |sigmoid(logits + d) - sigmoid(logits)|^p.
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """The sum of |sigmoid(logits + d) - sigmoid(logits)|^p over the differences d behind two layers, and its gradients.
 
-    They are those of the input, of both weights in parts, and of the inputs of the ReLUs behind and before the first
-    layer. Arguments as for `norm_operators.difference_norm`.
+    The sum is in parts, and so are the gradients of both weights; all results and arguments are as for
+    `norm_operators.difference_norm`.
     """
     return _norm(small, weight, head, inputs, before, other, logits, g, p)
 
@@ -162,8 +162,8 @@ def difference_norm(
 def _norm(
     small: Tensor, weight: Tensor, head: Tensor, mask: Tensor, before: Tensor, other: Tensor | None, u: Tensor,
     g: Geometry, p: int,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    """Tangents, or with an `other` mask differences."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """The norm of tangents, or with an `other` mask of differences: its parts are empty for tangents."""
     device, finite = small.device.index or 0, other is not None
     tiles = _supported(g, "tangent_norm", device)
     small, u = contiguous_members(small), contiguous_members(u)
@@ -172,15 +172,16 @@ def _norm(
     t, slope = small.new_empty(members, images, 64, 64, 1), torch.empty_like(small)
     parts = torch.empty(blocks, members, 512, 32, dtype=torch.float32, device=small.device)
     head_parts = torch.empty(blocks * tiles.threads // 32, members, 16, 32, dtype=torch.float32, device=small.device)
+    sums = torch.empty(members, blocks * tiles.threads // 32 if finite else 0, device=small.device)
     middle_crossed = small.new_empty(members, images if finite else 0, 32, 32, 32)
     small_crossed = torch.empty_like(small) if finite else small.new_empty(members, 0)
     kernel(tiles.kernel, _macros(g, tiles, MASK=3 if finite else 1, POWER=p), tiles.shared, device)(
         (blocks, members), tiles.threads, small, weight, head, mask, before, other, u,
-        t, slope, middle_crossed, small_crossed, parts, head_parts,
+        t, slope, middle_crossed, small_crossed, parts, head_parts, sums,
         LongLong(small.stride(0)), images, *_mask_arguments(mask), *_mask_arguments(before),
         *_mask_arguments(other)[1:], LongLong(u.stride(0)), LongLong(u.stride(1)),
     )  # fmt: skip
-    return t, slope, parts, head_parts, middle_crossed, small_crossed
+    return sums, t, slope, parts, head_parts, middle_crossed, small_crossed
 
 
 def _macros(g: Geometry, tiles: Tiling, **more: int) -> tuple[tuple[str, int], ...]:
