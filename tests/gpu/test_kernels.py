@@ -318,8 +318,8 @@ def test_shapes_are_known_to_a_tracer(name: str, kind: torch.dtype) -> None:
     down, up = g.down_weight(data.w, kind), g.up_weight(data.w, kind)
     for relu in (True, False):
         flags = (relu, False, relu, not relu)
-        torch.library.opcheck(operators.conv_down, (data.big, down, *[None] * 4, size, *flags), test_utils=known)
-        torch.library.opcheck(operators.conv_up, (x, up, bias, *[None] * 3, size, *flags), test_utils=known)
+        torch.library.opcheck(operators.conv_down, (data.big, down, *[None] * 5, size, *flags), test_utils=known)
+        torch.library.opcheck(operators.conv_up, (x, up, bias, *[None] * 4, size, *flags), test_utils=known)
         if name == "rhodes64, decoder 3":
             head = last.head_weight(numbers(2, g.cb, 1, 4, 4, kind=kind).to(DEVICE), kind)
             given = (x, up, bias, None, head, bias[:, :1].contiguous(), size, last.to_list(), relu, False, relu, relu)
@@ -327,7 +327,7 @@ def test_shapes_are_known_to_a_tracer(name: str, kind: torch.dtype) -> None:
     torch.library.opcheck(operators.weight_gradient, (x, data.big, size), test_utils=known)
     inputs = data.big_mask[:, :3].contiguous()
     for masks, flags in (((inputs, None, None), (True, False)), ((inputs, inputs, data.big), (False, True))):
-        given = (x, up, None, *masks, size, False, flags[0], False, flags[1])
+        given = (x, up, None, *masks, None, size, False, flags[0], False, flags[1])
         torch.library.opcheck(operators.conv_up, given, test_utils=known)
 
 
