@@ -154,6 +154,8 @@ def test_weight(g: Geometry, members: int, images: int, masks: int) -> None:
     right = reference.weight_gradient(data.exact("small"), data.exact("big"), g).sum(0)
     assert_close(found.double().sum(0), right, EXACT)
     assert torch.equal(cuda.weight_gradient(data.small, data.big, g), found)
+    rectified = cuda.weight_gradient(data.small.relu(), data.big, g)
+    assert torch.equal(cuda.weight_gradient(data.small, data.big, g, relu=True), rectified)
 
 
 @pytest.mark.parametrize("p", [1, 2])
@@ -324,7 +326,7 @@ def test_shapes_are_known_to_a_tracer(name: str, kind: torch.dtype) -> None:
             head = last.head_weight(numbers(2, g.cb, 1, 4, 4, kind=kind).to(DEVICE), kind)
             given = (x, up, bias, None, head, bias[:, :1].contiguous(), size, last.to_list(), relu, False, relu, relu)
             torch.library.opcheck(operators.conv_up_fold, given, test_utils=known)
-    torch.library.opcheck(operators.weight_gradient, (x, data.big, size), test_utils=known)
+    torch.library.opcheck(operators.weight_gradient, (x, data.big, size, True), test_utils=known)
     inputs = data.big_mask[:, :3].contiguous()
     for masks, flags in (((inputs, None, None), (True, False)), ((inputs, inputs, data.big), (False, True))):
         given = (x, up, None, *masks, None, size, False, flags[0], False, flags[1])

@@ -74,8 +74,9 @@ def test_down(g: Geometry) -> None:
         found, sums, _ = cuda.conv_down(data.big, w, Behind(mask=bits(mask), sums=True), g)
         assert error(found, followed(right, None, mask, False)) < ROUNDING
         assert_sums(sums, found)
-    if g == tiling.BEFORE_LAST:  # the output of a ReLU as the mask
-        assert torch.equal(cuda.conv_down(data.big, w, Behind(mask=mask), g)[0], found)
+    if g == tiling.BEFORE_LAST:  # the output of a ReLU as the mask, or its input
+        for values in (mask, mask.where(mask > 0, -1.0)):
+            assert torch.equal(cuda.conv_down(data.big, w, Behind(mask=values), g)[0], found)
 
 
 @supporting("conv_up")
@@ -100,6 +101,9 @@ def test_weight(g: Geometry) -> None:
     data = Data(g)
     found = cuda.weight_gradient(data.small, data.big, g)
     assert error(found.double().sum(0), reference.weight_gradient(data.small.double(), data.big.double(), g)[0]) < 1e-5
+    if g.cb == 1:
+        rectified = cuda.weight_gradient(data.small.relu(), data.big, g)
+        assert torch.equal(cuda.weight_gradient(data.small, data.big, g, relu=True), rectified)
 
 
 @pytest.mark.parametrize("precise", [True, False])
@@ -180,9 +184,15 @@ def test_the_input_of_a_relu_is_kept() -> None:
     head = tiling.LAST.head_weight(0.1 * numbers(2, 32, 1, 4, 4, seed=5), HALF)
     plain = reference.conv_up(data.small.double(), g.up_weight(data.w, torch.float64), Behind(bias.double()), g)[0]
     for more in ((), (head, None, True)):
-        found, known, inputs, _ = cuda.conv_up(data.small, w, Behind(bias, relu=True, keep=True), g, *more)
+        found, known, inputs, folded = cuda.conv_up(data.small, w, Behind(bias, relu=True, keep=True), g, *more)
         assert error(inputs, plain) < ROUNDING
-        assert torch.equal(found, inputs.relu()) and torch.equal(known, bits(inputs))
+        out, _, _, expected = cuda.conv_up(data.small, w, Behind(bias, relu=True), g, *more)
+        assert torch.equal(out, inputs.relu()) and torch.equal(known, bits(inputs))
+        if more:  # the output is not written, and the next layer takes it all the same
+            assert folded is not None and expected is not None
+            assert found.numel() == 0 and torch.equal(folded, expected)
+        else:
+            assert torch.equal(found, out)
 
 
 def test_steps_of_the_input_of_a_relu() -> None:
@@ -205,7 +215,8 @@ def test_gradients_of_the_input_of_a_relu(name: str) -> None:
     mask, other = data.small_mask, data.small_mask.roll(1, 2)[:, :1]
     behind = Behind(mask=mask.double(), other=other.double())
     right, right_crossed = reference.conv_down(data.big.double(), exact, behind, g)
-    for masks in ((bits(mask), bits(other)), (mask, other))[: 2 if name == "decoder 4" else 1]:
+    inputs = mask.where(mask > 0, -1.0), other.where(other > 0, -1.0)
+    for masks in ((bits(mask), bits(other)), (mask, other), inputs)[: 3 if name == "decoder 4" else 1]:
         found, _, crossed = cuda.conv_down(data.big, w, Behind(mask=masks[0], other=masks[1]), g)
         assert error(found, right) < ROUNDING and error(crossed, right_crossed) < ROUNDING
     found, sums, _ = cuda.conv_down(data.big, w, Behind(mask=bits(mask), added=data.small, sums=True), g)

@@ -54,7 +54,8 @@ def given(g: Geometry) -> dict[str, tuple[Any, tuple[Any, ...]]]:
         "up_fold": (operators.conv_up_fold, (*up_fold, True, False, False, False)),
         "up_fold, with inputs": (operators.conv_up_fold, (*up_fold, True, False, True, True)),
         "scaled": (operators.scaled, (big, made(seed=10))),
-        "weight": (operators.weight_gradient, (small, big, g.to_list())),
+        "weight": (operators.weight_gradient, (small, big, g.to_list(), False)),
+        "weight, behind a ReLU": (operators.weight_gradient, (small, big, g.to_list(), True)),
     }
 
 

@@ -95,7 +95,7 @@ def conv_up(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:  # fmt: skip
     """The big image, its summary, what else was asked for, and with a `head` the output of the next layer.
 
-    Arguments as for `operators.conv_up_fold`.
+    Results and arguments as for `operators.conv_up_fold`.
     """
     device = small.device.index or 0
     tiles = _supported(g, "conv_up" if head is None else "conv_up_fold", device)
@@ -107,6 +107,8 @@ def conv_up(
         dtype = torch.float32 if precise else small.dtype
         folded = torch.empty(members, images, 2 * g.hb, 2 * g.wb, 1, dtype=dtype, device=small.device)
     summary, extra = _empty_outputs(out, behind, blocks * tiles.threads // 32)
+    if behind.keep and head is not None:  # the input of the ReLU takes the place of its output
+        out = small.new_empty(members, 0)
     macros = _macros(g, tiles, **_flags(behind), HEAD=head is not None, OUT32=precise)
     kernel(tiles.kernel, macros, tiles.shared, device)(
         (blocks, members), tiles.threads, small, weight,
@@ -117,21 +119,23 @@ def conv_up(
     return out, summary, extra, folded
 
 
-def weight_gradient(small: Tensor, big: Tensor, g: Geometry) -> Tensor:
+def weight_gradient(small: Tensor, big: Tensor, g: Geometry, relu: bool = False) -> Tensor:
     """The gradient of the weights in parts, one for each block: `[parts, members, 16 * cb, cs]`.
 
     Args:
         small: Small images, or their gradient.
         big: Big images, or their gradient.
         g: The sizes of the layer.
+        relu: Whether the small images pass a ReLU first.
     """
+    small, relu = (small.relu(), False) if relu and g.cb > 1 else (small, relu)
     device = small.device.index or 0
     small, big = contiguous_members(small), contiguous_members(big)
     members, images = small.shape[:2]
     tiles = _supported(g, "weight_gradient", device).balanced(members, images, _limits(device)[0])
     blocks = _blocks(tiles, members, images, device)
     out = torch.empty(blocks, members, 16 * g.cb, g.cs, dtype=torch.float32, device=small.device)
-    kernel(tiles.kernel, _macros(g, tiles), tiles.shared, device)(
+    kernel(tiles.kernel, _macros(g, tiles, RELU=relu), tiles.shared, device)(
         (blocks, members), tiles.threads, small, big, out, LongLong(small.stride(0)), LongLong(big.stride(0)), images,
     )  # fmt: skip
     return out

@@ -169,6 +169,8 @@ def conv_up_fold(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """A `conv_up` and the next one, to few channels: the three results of the first, and the output of the second.
 
+    With `keep` the first of them is empty: the input of the ReLU, the third, says the same.
+
     Args:
         small, weight, bias, mask: As for `conv_up`.
         head: The weights of the next layer, as `Geometry.head_weight` lays them out.
@@ -185,7 +187,8 @@ def conv_up_fold(
             return out, bits, extra, folded
         kernels = triton_or_torch(small)
         out, extra, taps = kernels.conv_up(small, weight, behind, g, head)
-        return out, empty_bits(out, False), extra, kernels.fold(taps, head_bias, after, precise)
+        bits, folded = empty_bits(out, False), kernels.fold(taps, head_bias, after, precise)
+        return out.new_empty(len(out), 0) if keep else out, bits, extra, folded
 
 
 @conv_up_fold.register_fake
@@ -194,7 +197,8 @@ def _(small, weight, bias, mask, head, head_bias, geometry, last, relu, differen
     out = small.new_empty(*small.shape[:2], g.hb, g.wb, g.cb)
     dtype = _sum_dtype(small) if precise else small.dtype
     folded = small.new_empty(*small.shape[:2], after.hb, after.wb, after.cb, dtype=dtype)
-    return *_fake_outputs(out, behind, has_cuda_fold(small, g, after)), folded
+    bits, extra = _fake_outputs(out, behind, has_cuda_fold(small, g, after))[1:]
+    return out.new_empty(len(out), 0) if keep else out, bits, extra, folded
 
 
 def empty_weights(members: int, x: Tensor, g: Geometry) -> Tensor:
@@ -203,23 +207,27 @@ def empty_weights(members: int, x: Tensor, g: Geometry) -> Tensor:
 
 
 @torch.library.custom_op("untwine::weight_gradient", mutates_args=())
-def weight_gradient(small: Tensor, big: Tensor, geometry: list[int]) -> Tensor:
+def weight_gradient(small: Tensor, big: Tensor, geometry: list[int], relu: bool) -> Tensor:
     """The gradient of the weights: `[members, cs, cb, k, k]`.
 
     Args:
         small: The small images of a transposed convolution, or the gradient of a convolution's output.
         big: The other of the two.
         geometry: The sizes of the layer.
+        relu: Whether the small images pass a ReLU first.
     """
     g = Geometry(*geometry)
     with torch.cuda.device_of(small):
         kernels = triton_or_torch(small)
-        source = cuda_kernels() if has_cuda_kernel(small, g, "weight_gradient") else kernels
-        return kernels.sum_parts(source.weight_gradient(small, big, g), g)
+        if has_cuda_kernel(small, g, "weight_gradient"):
+            parts = cuda_kernels().weight_gradient(small, big, g, relu)
+        else:
+            parts = kernels.weight_gradient(small.relu() if relu else small, big, g)
+        return kernels.sum_parts(parts, g)
 
 
 @weight_gradient.register_fake
-def _(small, big, geometry):
+def _(small, big, geometry, relu):
     return empty_weights(small.shape[0], small, Geometry(*geometry))
 
 
