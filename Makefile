@@ -26,7 +26,7 @@ lint: $(READY) ## check style, format and types
 bench: $(READY) ## measure the speed
 	.venv/bin/untwine bench
 
-docs: $(READY) ## write the tables of docs/reference.md from the code
+docs: $(READY) ## write the tables of the reference and of results/quality.md
 	.venv/bin/python docs/tables.py
 
 format: $(READY) ## put the code in order

@@ -1,7 +1,7 @@
-"""Write the tables of methods, parts, metrics, datasets and networks into docs/reference.md, from the code.
+"""Write the tables of docs/reference.md, from the code, and those of results/quality.md, from results/quality.json.
 
-python docs/tables.py          # rewrite docs/reference.md
-python docs/tables.py --check  # exit 1 if it is out of date
+python docs/tables.py          # rewrite both pages
+python docs/tables.py --check  # exit 1 if one is out of date
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import quality
+
 import untwine as uw
 from untwine.data import datasets
 from untwine.data.specs import public_of
@@ -23,7 +25,7 @@ from untwine.model.networks import networks
 from untwine.objective import penalties
 from untwine.parts import is_part
 
-PAGE = Path(__file__).parent / "reference.md"
+ROOT = Path(__file__).parents[1]
 
 
 def sentence(thing: Any) -> str:
@@ -97,19 +99,25 @@ def tables() -> dict[str, str]:
     }
 
 
-def filled(text: str) -> str:
-    """The text with every `<!-- table: NAME -->` block made anew."""
-    for name, content in tables().items():
+def filled(path: Path, contents: dict[str, str]) -> str:
+    """The page's text with every `<!-- table: NAME -->` block made anew."""
+    text = path.read_text()
+    for name, content in contents.items():
         block = f"<!-- table: {name} -->\n{content}\n<!-- end -->"
         text, found = re.subn(rf"<!-- table: {name} -->.*?<!-- end -->", lambda _, b=block: b, text, flags=re.DOTALL)
         if found != 1:
-            raise SystemExit(f"{PAGE} has no place for the table of {name}")
+            raise SystemExit(f"{path} has no place for the table of {name}")
     return text
 
 
 if __name__ == "__main__":
-    old = PAGE.read_text()
-    new = filled(old)
-    if "--check" in sys.argv and new != old:
-        sys.exit("docs/reference.md is out of date: run 'make docs'")
-    PAGE.write_text(new)
+    pages = {
+        "docs/reference.md": tables(),
+        "results/quality.md": {name: table(*content) for name, content in quality.tables().items()},
+    }
+    for name, contents in pages.items():
+        path = ROOT / name
+        new = filled(path, contents)
+        if "--check" in sys.argv and new != path.read_text():
+            sys.exit(f"{name} is out of date: run 'make docs'")
+        path.write_text(new)

@@ -42,6 +42,13 @@ def test_the_readme_is_short_and_its_links_lead_somewhere() -> None:
     assert len(links) >= 10 and [link for link in links if not (ROOT / link).exists()] == []
 
 
+@pytest.mark.parametrize("folder", ["docs", "results"])
+def test_links_of_pages_lead_somewhere(folder: str) -> None:
+    pages = sorted((ROOT / folder).glob("*.md"))
+    links = [page.parent / link for page in pages for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text())]
+    assert len(links) >= 5 and [link for link in links if not link.exists()] == []
+
+
 def test_every_key_of_the_literature_is_in_the_bibliography() -> None:
     listed = (ROOT / "docs" / "bibliography.md").read_text()
     cited = set()

@@ -14,6 +14,10 @@ class Unavailable(UntwineError):
     """Data that is not in the cache and cannot be fetched now; the request itself is right."""
 
 
+class Diverged(UntwineError):
+    """Every model that was asked for diverged: there is nothing to compute with."""
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> UntwineError:
     """The error for a misspelt name, with a suggestion.
 

@@ -14,7 +14,7 @@ from scipy import stats
 
 import untwine as uw
 from untwine.analysis.distances import ground_truth, latent, perceived, posterior_kl
-from untwine.analysis.factors import distance_matrices, kept_values
+from untwine.analysis.factors import agreement, distance_matrices, kept_values
 from untwine.analysis.perception import correlations, factor_importance
 from untwine.analysis.states import Examples, Grid, states_of
 from untwine.data import Dataset, FactorSpace
@@ -477,6 +477,23 @@ def test_a_model_encodes_each_traversal_once():
     kl.matrix(np.zeros((3, 1), np.int64), np.zeros((3, 1)))
     kl.matrix(np.zeros((3, 1), np.int64), np.ones((3, 1)))
     assert len(called) == 8
+
+
+def test_agreement_of_matrices_is_spearmans_of_scipy():
+    random = np.random.default_rng(0)
+    first, second = random.uniform(size=(3, 6, 6)), random.uniform(size=(3, 6, 6))
+    first = first.round(1)  # with ties
+    second[1, 0, 3] = np.nan  # unknown
+    found = agreement(first, second)
+    assert found.shape == (3,)
+    for a, b, one in zip(first, second, found, strict=True):
+        pairs = [(a[i, j], b[i, j]) for i, j in product(range(6), range(6)) if i != j and np.isfinite(b[i, j])]
+        assert one == pytest.approx(stats.spearmanr(*zip(*pairs, strict=True)).statistic, abs=1e-9)
+    assert agreement(first[0], first).tolist()[0] == pytest.approx(1)
+    assert agreement(first, np.ones((6, 6)) + 1e-12 * random.uniform(size=(6, 6))).tolist() == [0, 0, 0]
+    for wrong in (np.ones(3), np.ones((2, 3)), np.ones((1, 1))):
+        with pytest.raises(UntwineError, match="distance matrices"):
+            agreement(wrong, wrong)
 
 
 def test_a_function_is_a_distance():

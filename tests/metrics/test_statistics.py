@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from scipy import stats
 
 from untwine.errors import UntwineError
-from untwine.metrics.statistics import compare, summary
+from untwine.metrics.statistics import compare, exceedance, holm, summary
 
 
 def test_summary():
@@ -84,3 +85,38 @@ def test_a_level_is_a_fraction():
     for wrong in (lambda: summary([1.0, 2.0], level=95), lambda: compare([1.0, 2.0], [3.0, 4.0], level=0)):
         with pytest.raises(UntwineError, match="between 0 and 1"):
             wrong()
+
+
+def test_holm_by_all_sets_of_tests():
+    """A test's corrected p is the largest that Bonferroni gives any set of tests with it (the closed procedure)."""
+    rng = np.random.default_rng(3)
+    for count in (1, 2, 5, 7):
+        p = rng.uniform(size=count) ** 3
+        p[-1] = p[0]  # ties too
+        sets = [one for size in range(1, count + 1) for one in itertools.combinations(range(count), size)]
+        by_set = {one: min(1.0, len(one) * p[list(one)].min()) for one in sets}
+        slow = [max(value for one, value in by_set.items() if i in one) for i in range(count)]
+        assert holm(p.tolist()) == pytest.approx(slow, rel=1e-12)
+
+
+# --- maxima ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (3, 2), (4, 4), (2, 5)])
+def test_exceedance_against_all_relabellings(m, n):
+    """The probability that as many of the first, or more, lie above all others, over every choice of m of m + n."""
+    scores = np.arange(m + n, dtype=float)
+    counts = []
+    for chosen in itertools.combinations(range(m + n), m):
+        rest = [i for i in range(m + n) if i not in chosen]
+        counts.append(sum(scores[i] > max(scores[rest]) for i in chosen))
+    for count in set(counts):
+        chosen = next(c for c, k in zip(itertools.combinations(range(m + n), m), counts, strict=True) if k == count)
+        found = exceedance(scores[list(chosen)], np.delete(scores, list(chosen)))
+        assert (found.count, found.among) == (count, m)
+        assert found.p == pytest.approx(np.mean([k >= count for k in counts]))
+
+
+def test_exceedance_counts_no_tie():
+    assert exceedance([1.0, 2.0, 2.0], [2.0, 0.0]) == exceedance([0.0, 1.0, 1.5], [2.0])
+    assert exceedance([1.0], [2.0]).p == 1.0

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Int64
+from numpy.typing import ArrayLike
 
 from untwine.analysis.arrays import finite_array
 from untwine.analysis.distances import (
@@ -18,10 +19,13 @@ from untwine.analysis.distances import (
     posterior_kl,
     reconstruction,
 )
+from untwine.analysis.perception import correlations
 from untwine.analysis.states import Track, check_dataset, no_pairs, states_of, tracked
-from untwine.checks import whole
+from untwine.checks import as_array, whole
 from untwine.data.contract import Dataset
 from untwine.errors import UntwineError
+
+_ROUNDING = 1e-9  # relative: distances that differ by less are the same
 
 # Values of a factor `[steps]` as the data calls them, and an image of each `[steps, *shape]`.
 Traversal = tuple[np.ndarray, np.ndarray]
@@ -128,6 +132,37 @@ def distance_matrices(
     if not sums:
         raise UntwineError(no_pairs(dataset))
     return {factor: {name: total.mean() for name, total in by.items()} for factor, by in sums.items()}
+
+
+def agreement(first: ArrayLike, second: ArrayLike) -> Float64[np.ndarray, "*members"]:
+    """Spearman's correlation of two distance matrices, over the pairs of different states (michlo2023, Figures 3, 8).
+
+    It is 0 where a matrix is the same for all pairs, as along an adversarial factor. Entries that are not known (NaN)
+    are left out.
+
+    Args:
+        first: A matrix `[f, f]`, or one for each member `[members, f, f]`.
+        second: Another one; where only one of them has members, all are compared with the other.
+
+    >>> truth, seen = [[0, 1, 2], [1, 0, 1], [2, 1, 0]], [[0, 5, 9], [5, 0, 4], [9, 4, 0]]
+    >>> float(agreement(truth, seen).round(3)), float(agreement(truth, 1 - np.eye(3)))
+    (0.866, 0.0)
+    """
+    a, b = np.broadcast_arrays(as_array(first).astype(np.float64), as_array(second).astype(np.float64))
+    if a.ndim not in (2, 3) or a.shape[-1] != a.shape[-2] or a.shape[-1] < 2:
+        raise UntwineError(f"distance matrices are [f, f] or [members, f, f], of 2 states or more, not {list(a.shape)}")
+    different = ~np.eye(a.shape[-1], dtype=bool)
+    of_pairs = (side[..., different].reshape(-1, different.sum()) for side in (a, b))
+    return np.array([_spearman(x, y) for x, y in zip(*of_pairs, strict=True)]).reshape(a.shape[:-2])
+
+
+def _spearman(x: Float64[np.ndarray, " n"], y: Float64[np.ndarray, " n"]) -> float:
+    """Spearman's correlation of the numbers that are known on both sides; 0 where a side is constant."""
+    known = np.isfinite(x) & np.isfinite(y)
+    x, y = x[known], y[known]
+    if not len(x) or any(np.ptp(side) <= _ROUNDING * np.abs(side).max() for side in (x, y)):
+        return 0.0
+    return correlations(x, y)[0]
 
 
 def _functions(distances: Any) -> dict[str, Callable[..., Any]]:

@@ -1,0 +1,1 @@
+"""The demo, and a file for each paper: its figures and tables as data."""

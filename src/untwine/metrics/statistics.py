@@ -14,7 +14,19 @@ from untwine.errors import UntwineError
 from untwine.namespace import directory
 from untwine.streams import np_uniform
 
-__all__ = ["Comparison", "Summary", "compare", "summary"]
+__all__ = [
+    "Comparison",
+    "Correlation",
+    "Exceedance",
+    "Summary",
+    "against",
+    "alike",
+    "compare",
+    "correlation",
+    "exceedance",
+    "holm",
+    "summary",
+]
 __dir__ = directory(__all__)
 
 Values = Sequence[Any] | np.ndarray
@@ -57,6 +69,7 @@ class Comparison:
     p: float | None
     effect: float | None
     interval: tuple[float, float] | None
+    standard_error: float | None = None
 
 
 def summary(
@@ -122,7 +135,125 @@ def compare(first: Values, second: Values, level: float = 0.95) -> Comparison:
     test: Any = stats.ttest_ind(a, b, equal_var=False)
     low, high = test.confidence_interval(level)
     interval = (float(low), float(high))
-    return Comparison(difference, float(test.statistic), float(test.df), float(test.pvalue), effect, interval)
+    error = math.hypot(_std(a) / math.sqrt(len(a)), _std(b) / math.sqrt(len(b)))
+    return Comparison(difference, float(test.statistic), float(test.df), float(test.pvalue), effect, interval, error)
+
+
+def against(values: Values, number: float, level: float = 0.95) -> Comparison:
+    """Student's t-test (two-sided) of the mean of scores against a number; the effect is in standard deviations.
+
+    Args:
+        values: The score of each model.
+        number: What the mean is compared with.
+        level: The probability of the interval of the difference.
+
+    >>> test = against([1.0, 2.0, 3.0], 1.0)
+    >>> round(test.t, 3), test.freedom, round(test.p, 3)
+    (1.732, 2.0, 0.225)
+    """
+    from scipy import stats
+
+    array = _numbers(values)
+    _fraction(level)
+    difference, std = float(array.mean() - number), _std(array)
+    if len(array) < 2 or std == 0:
+        return Comparison(difference, None, None, None, None, None)
+    test: Any = stats.ttest_1samp(array, number)
+    low, high = test.confidence_interval(level)
+    interval = float(low) - number, float(high) - number
+    effect, error = difference / std, std / math.sqrt(len(array))
+    return Comparison(difference, float(test.statistic), float(test.df), float(test.pvalue), effect, interval, error)
+
+
+def alike(test: Comparison, within: float) -> float | None:
+    """The p value of the claim that a difference is smaller than a margin (two one-sided t-tests).
+
+    Args:
+        test: The result of `compare` or `against`.
+        within: The largest difference, to either side, that counts as none.
+
+    >>> round(alike(compare([1.0, 2.0, 3.0, 2.0], [1.0, 2.0, 3.0, 2.5]), 1.0), 3)
+    0.095
+    """
+    from scipy import special
+
+    if not within > 0:
+        raise UntwineError(f"a margin is above 0, not {within!r}")
+    if test.freedom is None or not test.standard_error:
+        return None
+    sides = ((sign * test.difference - within) / test.standard_error for sign in (1, -1))
+    return float(max(special.stdtr(test.freedom, side) for side in sides))
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """Spearman's rank correlation of two numbers over models, and its two-sided p value; None where not defined."""
+
+    rho: float | None
+    p: float | None
+    count: int
+
+
+def correlation(first: Values, second: Values) -> Correlation:
+    """Spearman's rank correlation; None where a number is the same for all models, or there are fewer than three.
+
+    Args:
+        first: A number of each model.
+        second: Another number of each, in the same order.
+
+    >>> correlation([1.0, 2.0, 3.0, 4.0], [1.0, 4.0, 9.0, 16.0]).rho
+    1.0
+    """
+    from scipy import stats
+
+    a, b = _numbers(first), _numbers(second)
+    if len(a) != len(b):
+        raise UntwineError(f"a correlation needs as many numbers of both kinds, not {len(a)} and {len(b)}")
+    if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
+        return Correlation(None, None, len(a))
+    test: Any = stats.spearmanr(a, b)
+    return Correlation(round(float(test.statistic), 12), float(test.pvalue), len(a))
+
+
+@dataclass(frozen=True)
+class Exceedance:
+    """How many of `among` models score above the best of others, and the probability of that by chance."""
+
+    count: int
+    among: int
+    p: float
+
+
+def exceedance(first: Values, second: Values) -> Exceedance:
+    """How many of the first lie above all of the second, tested exactly: a test about maxima over a sweep.
+
+    If the labels meant nothing, the k highest of m + n scores would all be of the first with probability
+    m / (m + n) * ... * (m - k + 1) / (m + n - k + 1). No distribution is assumed; one seed of each setting is enough.
+
+    Args:
+        first: The scores of the models that are said to reach higher.
+        second: The scores of the others.
+
+    >>> exceedance([3.0, 5.0, 6.0, 7.0], [1.0, 2.0, 4.0])
+    Exceedance(count=3, among=4, p=0.11428571428571428)
+    """
+    a, b = _numbers(first), _numbers(second)
+    count, m, both = int((a > b.max()).sum()), len(a), len(a) + len(b)
+    return Exceedance(count, m, math.comb(m, count) / math.comb(both, count))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """P values corrected for being several (Holm 1979), in the same order.
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    order = sorted(range(len(p_values)), key=lambda i: p_values[i])
+    corrected, largest = [0.0] * len(p_values), 0.0
+    for rank, i in enumerate(order):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[i]))
+        corrected[i] = largest
+    return corrected
 
 
 def _std(array: Float64[np.ndarray, " n"]) -> float:

@@ -7,18 +7,23 @@ Readers with any kind of colour vision can tell the colours apart (Okabe and Ito
 from untwine.namespace import directory
 from untwine.report.charts import density, magnitudes, scores
 from untwine.report.images import columns, images, traversals
+from untwine.report.measurements import boxes, cells, lines, scatter
 from untwine.report.perception import cumulative, factor_traversals, matrices
 from untwine.report.saving import save
 
 __all__ = [
+    "boxes",
+    "cells",
     "columns",
     "cumulative",
     "density",
     "factor_traversals",
     "images",
+    "lines",
     "magnitudes",
     "matrices",
     "save",
+    "scatter",
     "scores",
     "traversals",
 ]

@@ -19,7 +19,7 @@ from torch.distributions import Distribution
 
 from untwine import data
 from untwine.data import Dataset
-from untwine.errors import UntwineError, brief
+from untwine.errors import Diverged, UntwineError, brief
 from untwine.kernels import dispatch
 from untwine.model.info import Info
 from untwine.model.inputs import as_examples
@@ -213,7 +213,7 @@ def gather(
         entries = sorted((e for e in entries if e["id"] in ids), key=lambda entry: ids.index(entry["id"]))
     done = [entry for entry in entries if entry["state"] == "done"]
     if not done and all(entry["state"] == "diverged" for entry in entries):
-        raise UntwineError(f"every member asked for diverged ({path}): try a smaller learning rate, or clip=1.0")
+        raise Diverged(f"every member asked for diverged ({path}): try a smaller learning rate, or clip=1.0")
     if not done:
         raise UntwineError(f"no member of {path} is finished; go on with: {how_to_resume(path)}")
     info, known = record.info(), trained or {}

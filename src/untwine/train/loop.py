@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from untwine._version import __version__
-from untwine.errors import UntwineError
+from untwine.errors import Diverged, UntwineError
 from untwine.locks import locked
 from untwine.model.vae import VAE
 from untwine.train import checkpoint
@@ -126,7 +126,7 @@ def fit(
     if folder is not None:
         ensemble = gather(folder.record(), target, [member.id for member in run.members()], trained)
     elif not trained:
-        raise UntwineError("every member diverged: try a smaller learning rate, or clip=1.0")
+        raise Diverged("every member diverged: try a smaller learning rate, or clip=1.0")
     else:
         ensemble = Ensemble([m for m, _ in trained.values()], [model for _, model in trained.values()], target)
         ensemble.history = history

@@ -11,7 +11,7 @@ from typing import Any
 from untwine._version import __version__
 from untwine.errors import UntwineError
 from untwine.model.info import Info
-from untwine.parts import is_each
+from untwine.train.joining import gathered
 from untwine.train.member import SILENT, Member
 from untwine.train.run import Run
 
@@ -43,11 +43,11 @@ class Record:
         seeds = {key: [entry[key[:-1]] for entry in entries] for key in ("seeds", "data_seeds")}
         trained = {key: value for key, value in spec.items() if key not in SILENT}
         try:
-            gathered = _gathered(trained, [entry["spec"] for entry in entries])
+            own = gathered(trained, [entry["spec"] for entry in entries])
         except (KeyError, IndexError, TypeError):
             Run.from_json({**spec, "seeds": [0]}, stored=True)  # says what is wrong with the run itself, if it is that
             raise UntwineError(f"{self.path}/run.json is damaged: its run and its members do not agree") from None
-        return Run.from_json({**spec, **gathered, **seeds}, stored=True)
+        return Run.from_json({**spec, **own, **seeds}, stored=True)
 
     def info(self) -> Info:
         """What the parts of its models may know; the data need not be there."""
@@ -116,15 +116,6 @@ def _is_standard(value: Any, shape: list[int]) -> bool:
     rows = value if isinstance(value, list) and len(value) == 2 else []
     numbers = [number for row in rows if isinstance(row, list) and len(row) == shape[0] for number in row]
     return len(numbers) == 2 * shape[0] and all(isinstance(number, float) for number in numbers) and min(rows[1]) > 0
-
-
-def _gathered(spec: Any, members: list[Any]) -> Any:
-    """A spec with one number for each member wherever the specs of members differ."""
-    if isinstance(spec, dict) and not is_each(spec):
-        return {key: _gathered(value, [member[key] for member in members]) for key, value in spec.items()}
-    if isinstance(spec, list):
-        return [_gathered(value, [member[i] for member in members]) for i, value in enumerate(spec)]
-    return {"each": members} if is_each(spec) or len(set(members)) > 1 else spec
 
 
 def stored(path: str | Path) -> Run:

@@ -406,3 +406,15 @@ def test_nothing_is_kept_where_every_address_gives_something_else(served):
         natural_patches(source="olshausen")
     assert places.find(patches.FILE) is None
     assert not list((places.folder() / patches.FILE.path).parent.glob("IMAGES*"))
+
+
+def test_a_folder_in_the_data_folder_keeps_its_name(tmp_path, monkeypatch):
+    save(tmp_path / "data" / "photographs", a=photograph(64))
+    monkeypatch.setenv("UNTWINE_DATA", str(tmp_path / "data"))
+    monkeypatch.chdir(tmp_path)
+    data = natural_patches(source="photographs", examples=5)
+    assert data.spec["source"] == "photographs" and data.content is not None
+    same = natural_patches(source=str(tmp_path / "data" / "photographs"), examples=5)
+    assert np.array_equal(data.examples(), same.examples()) and same.spec["source"] != "photographs"
+    (tmp_path / "photographs").mkdir()
+    assert full_spec({"name": "natural_patches", "source": "photographs"})["source"] == str(tmp_path / "photographs")

@@ -274,3 +274,29 @@ def test_factors_that_cannot_be_held_are_refused():
         Fixed(small(), {"kind": 0, "turn": 1})
     with pytest.raises(UntwineError, match="too many to number"):
         Fixed(tiled("xy-squares", examples=1), {"x_R1": 0})
+
+
+def test_held_factors_are_fixed_in_every_tile():
+    data = tiled("xy-squares(spacing=4)", stride=2, examples=6, held="x_R=1, y_R=7, x_B=3, y_B=3")
+    assert data.factors is not None and data.factors.names == (
+        "x_G1",
+        "y_G1",
+        "x_G2",
+        "y_G2",
+        "x_G3",
+        "y_G3",
+        "x_G4",
+        "y_G4",
+    )
+    by_names = tiled("xy-squares(spacing=4)", stride=2, examples=6)
+    state = np.arange(8)
+    every = [[1, 7, x, y, 3, 3] for x, y in state.reshape(4, 2)]
+    assert (data.observe([state]) == by_names.observe([np.concatenate(every)])).all()
+    assert (build(json.loads(json.dumps(data.spec))).batch(range(6)) == data.batch(range(6))).all()
+    assert "held" not in by_names.spec and data.spec["held"] == ["x_R=1", "y_R=7", "x_B=3", "y_B=3"]
+
+
+@pytest.mark.parametrize(("held", "message"), [("x_R", "as in 'scale=5'"), ("x_Q=1", "x_Q"), ("x_R=8", "8")])
+def test_what_cannot_be_held_in_tiles_is_refused(held, message):
+    with pytest.raises(UntwineError, match=message):
+        tiled("xy-squares(spacing=4)", stride=2, examples=6, held=held)

@@ -16,7 +16,7 @@ from untwine.data.contract import Unlabelled
 from untwine.data.files import store
 from untwine.data.files.factor_table import shortened
 from untwine.data.files.folders import files_in, open_each, refuse_empty, square
-from untwine.data.files.places import find
+from untwine.data.files.places import find, places
 from untwine.data.files.public import File, Public, broken
 from untwine.data.specs import absolute, dataset, fingerprint
 from untwine.errors import UntwineError, unknown
@@ -57,7 +57,7 @@ def _settle(arguments: dict[str, Any]) -> dict[str, Any]:
                 stacklevel=4,
             )
     elif source not in NAMED:
-        source = absolute(source)
+        source = absolute(source) if _in_data(source) is None else os.fspath(source)
     examples = EXAMPLES.get(arguments["split"]) if examples is None else examples
     return arguments | {"source": source, "examples": examples}
 
@@ -92,8 +92,9 @@ def natural_patches(
     from the same pictures and may overlap.
 
     Args:
-        source: "olshausen", "scikit-learn" (the two photographs that come with it), or a folder of photographs.
-            "auto" is the first if its file is in the data folder, and the second otherwise, with a warning.
+        source: "olshausen", "scikit-learn" (the two photographs that come with it), or a folder of photographs: its
+            path, or the name of a folder in the data folder. "auto" is the first if its file is in the data folder, and
+            the second otherwise, with a warning.
         split: "train" or "test".
         size: Width and height of a crop in pixels.
         examples: The number of crops of each picture; by default 10,000, and 1,000 for "test".
@@ -110,7 +111,7 @@ def natural_patches(
     if source == "olshausen":
         pictures = _published(store.fetch(FILE, _HINT))
     else:
-        pictures = _bundled() if source == "scikit-learn" else _from_folder(Path(source))
+        pictures = _bundled() if source == "scikit-learn" else _from_folder(_in_data(source) or Path(source))
     sides = [min(picture.shape) for picture in pictures]
     if size > min(sides):
         raise UntwineError(f"natural_patches: size is {size}; the smallest picture has {min(sides)} pixels")
@@ -195,6 +196,14 @@ def _published(path: Path) -> list[Float64[np.ndarray, "_ _"]]:
     if not np.isfinite(pictures).all() or pictures.min() == pictures.max():
         raise broken(path, "its pictures hold NaN or infinite values, or nothing but one value")
     return list(np.moveaxis(pictures, 2, 0).astype(np.float64))
+
+
+def _in_data(source: str | os.PathLike[str]) -> Path | None:
+    """The folder of that name in a data folder; None if there is none, or a folder of that name is here."""
+    name = os.fspath(source)
+    if Path(name).name != name or os.path.isdir(name):
+        return None
+    return next((place / name for place in places() if (place / name).is_dir()), None)
 
 
 def _bundled() -> list[Float64[np.ndarray, "_ _"]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,10 @@ def _settle(arguments: dict[str, Any]) -> dict[str, Any]:
                 f"tiled: the spec of its dataset needs a name, as in {{'name': 'xy_squares'}}; got {inner}"
             )
         inner = full_spec(inner)
-    return {**arguments, "dataset": inner}
+    held = arguments["held"]
+    if isinstance(held, str):
+        held = tuple(part.strip() for part in held.split(",")) if held.strip() else ()
+    return {**arguments, "dataset": inner, "held": tuple(held)}
 
 
 def _speller(name: str) -> Callable[..., dict[str, Any]]:
@@ -47,7 +50,7 @@ def _speller(name: str) -> Callable[..., dict[str, Any]]:
     return spell
 
 
-@dataset(settle=_settle)
+@dataset(settle=_settle, added=["held"])
 def tiled(
     dataset: str | Mapping[str, Any] | Dataset,
     rows: int = 2,
@@ -55,6 +58,7 @@ def tiled(
     stride: int = 1,
     examples: int = 500_000,
     seed: int = 0,
+    held: str | Sequence[str] = (),
 ) -> Tiled:
     """Images of a dataset side by side, each in its own state; the factors of all tiles are factors.
 
@@ -70,6 +74,7 @@ def tiled(
         stride: Every stride-th pixel of a tile is kept, in both directions.
         examples: The number of training examples to draw.
         seed: The seed of the training examples.
+        held: Factors of every tile that are fixed, with their values: "shape=0, scale=5". They are no factors then.
 
     >>> data = tiled("xy-squares(spacing=4)", stride=2, examples=10)
     >>> data.shape, len(data.factors), data.factors.names[5:7]
@@ -78,7 +83,16 @@ def tiled(
     True
     """
     inner = dataset if isinstance(dataset, Dataset) else build(dataset)  # type: ignore[arg-type]
-    return Tiled(inner, rows, columns, stride, examples, seed)
+    fixed = dict(_held(text) for text in held)
+    return Tiled(Fixed(inner, fixed) if fixed else inner, rows, columns, stride, examples, seed)
+
+
+def _held(text: str) -> tuple[str, int]:
+    """The name and the value of a factor that is fixed, from a text such as scale=5."""
+    name, _, value = (part.strip() for part in text.partition("="))
+    if not value.isdecimal():
+        raise UntwineError(f"tiled: held are factors with whole numbers, as in 'scale=5', not {text!r}")
+    return name, int(value)
 
 
 def tiled_space(space: FactorSpace, tiles: int) -> FactorSpace:

@@ -1,0 +1,198 @@
+"""`untwine reproduce`: the figures and tables of the papers, one command each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from untwine.cli import flags, output
+from untwine.cli.usage import UsageError
+from untwine.errors import UntwineError
+
+ABOUT = """Reproduce figures and tables of the papers: train what is missing, measure, draw, and judge the claims.
+
+Without a name it lists what there is. A name is a figure (rhodes2021/fig4) or a paper (rhodes2021: all of its figures).
+What was trained before is not trained again, whichever figure it was for; interrupted, the same command goes on. Each
+result has its folder below --out: result.md to read, result.json with every number, and the pictures.
+
+Scales: smoke takes seconds and shows that it runs; small takes at most 15 minutes on two CPU cores; paper has the
+paper's own settings, and mostly needs a GPU.
+
+Examples:
+- untwine reproduce michlo2023/tableA1
+- untwine reproduce rhodes2021/fig4 --scale paper --device cuda
+- untwine reproduce rhodes2021 --scale small --dry-run
+"""
+USAGE = "untwine reproduce [NAME ...]"
+LEFT_OUT = ("name", "settings", "progress")
+
+
+def setting(text: str) -> tuple[str, Any]:
+    """A setting from text: a name, and a value that is JSON, none, or else a text.
+
+    >>> setting("eps=0.001"), setting("columns=none"), setting("source=scenes")
+    (('eps', 0.001), ('columns', None), ('source', 'scenes'))
+    """
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(f"a setting is NAME=VALUE, not {text!r}")
+    if value.lower() == "none":
+        return name.replace("-", "_"), None
+    try:
+        return name.replace("-", "_"), json.loads(value)
+    except ValueError:
+        return name.replace("-", "_"), value
+
+
+def reproduce(args: list[str]) -> int:
+    from untwine.experiments.engine import catalogue, pages, running
+
+    count = next((i for i, arg in enumerate(args) if arg.startswith("-")), len(args))
+    names, rest = args[:count], args[count:]
+    fields = [
+        ("reproduce", flags.arguments(running.reproduce, prefix=False, leave_out=LEFT_OUT, switches=True)),
+        flags.flag(
+            "set", setting, several=True, default=(), help="Other settings than the scale's, such as eps=0.001."
+        ),
+        flags.switch("dry_run", "Say what would be trained, and how long that takes by a few measured steps."),
+        flags.flag("check", Path, default=None, help="Recompute every verdict below this folder from its numbers."),
+        flags.flag("page", Path, default=None, help="Write the README.md of this folder of results."),
+        flags.switch("json", flags.JSON),
+    ]
+    parsed = flags.parse(USAGE, ABOUT, fields, rest)
+    settings = {**flags.values(parsed.reproduce), "settings": dict(parsed.set)}
+    if parsed.check is not None:
+        return _check(parsed.check, parsed.json)
+    if parsed.page is not None:
+        print(f"The page is {pages.write_page(parsed.page)}")
+        return 0
+    if not names:
+        _list(settings["out"], settings["device"], parsed.json)
+        return 0
+    try:
+        chosen = catalogue.chosen(names)
+    except UntwineError as error:
+        raise UsageError(str(error)) from None
+    if parsed.dry_run:
+        _dry_run([experiment.name for experiment in chosen], settings, parsed.json)
+        return 0
+    results = [running.reproduce(experiment.name, **settings) for experiment in chosen]
+    if parsed.json:
+        output.as_json({"results": [result.to_json() for result in results]})
+        return 0
+    for result in results:
+        _show(result, Path(settings["out"]))
+    return 0
+
+
+def _show(result: Any, out: Path) -> None:
+    """Print the findings of a result, and where its page is."""
+    from untwine.experiments.engine import running
+    from untwine.experiments.engine.result import VERDICTS
+
+    output.paragraph(f"{result.name} ({result.scale}): {VERDICTS[result.verdict]}")
+    output.paragraph(f"  {result.claim}")
+    rows = [
+        [
+            finding.text,
+            finding.paper,
+            finding.ours,
+            "" if finding.corrected is None else f"{finding.corrected:.2g}",
+            VERDICTS[finding.verdict],
+        ]
+        for finding in result.findings
+    ]
+    if rows:
+        output.table(["claim", "paper", "ours", "p", "verdict"], rows, lines=True)
+    for problem in (*dict.fromkeys(finding.why for finding in result.findings if finding.why), *result.problems):
+        output.paragraph(f"- {problem}")
+    print(f"The page is {out / result.name / running.folder_name(result.scale, result.changes) / 'result.md'}\n")
+
+
+def _list(out: str | Path, device: str, as_json: bool) -> None:
+    """Print every experiment: its claim, how much it trains at each scale, and what is there already."""
+    from untwine.experiments.engine import catalogue, costs
+    from untwine.experiments.engine.contract import SCALES
+    from untwine.experiments.engine.result import FILE
+
+    entries = []
+    for name, experiment in catalogue.experiments().items():
+        prices = {scale: costs.cost(name, scale, device, out) for scale in SCALES}
+        done = [file.parent.name for file in sorted((Path(out) / name).glob(f"*/{FILE}"))]
+        entries.append({"name": name, "claim": experiment.claim, "costs": prices, "done": done})
+    if as_json:
+        output.as_json({"experiments": entries})
+        return
+    rows = [
+        [
+            entry["name"],
+            entry["claim"],
+            *(_amount(entry["costs"][scale]) for scale in SCALES[1:]),
+            ", ".join(entry["done"]),
+        ]
+        for entry in entries
+    ]
+    output.table(["figure", "claim", "small", "paper", f"in {out}"], rows, lines=True)
+    print("small and paper: the time of training on this machine where it is known, else models x steps; --dry-run")
+    print("measures it: untwine reproduce NAME --scale SCALE --dry-run")
+
+
+def _amount(cost: dict[str, Any]) -> str:
+    if not cost["members"]:
+        return "no training"
+    return (
+        f"{cost['members']} x {cost['steps'] // cost['members']:,}"
+        if cost["seconds"] is None
+        else _time(cost["seconds"])
+    )
+
+
+def _dry_run(names: list[str], settings: dict[str, Any], as_json: bool) -> None:
+    from untwine.experiments.engine import costs
+
+    known = {key: settings[key] for key in ("scale", "device", "out", "seeds", "settings")}
+    rows = [{"figure": name, **row} for name in names for row in costs.estimate(name, **known)]
+    if as_json:
+        output.as_json({"runs": rows})
+        return
+    if not rows:
+        print("Nothing would be trained.")
+        return
+    keys = ("figure", "method", "dataset", "members", "steps", "packs")
+    lines = [[*(str(row[key]) for key in keys), row.get("reason") or _time(row["seconds"])] for row in rows]
+    output.table([*keys, "time"], lines)
+    total = sum(row["seconds"] or 0.0 for row in rows)
+    print(f"Training would take about {_time(total)}, on the plain path; scoring comes on top. Members that several")
+    print("figures share are counted for each, and trained once.")
+
+
+def _time(seconds: float) -> str:
+    """A time for people.
+
+    >>> _time(42.0), _time(200.0), _time(9000.0)
+    ('42 s', '3 min', '2.5 h')
+    """
+    return (
+        f"{seconds:.0f} s"
+        if seconds < 90
+        else f"{seconds / 60:.0f} min"
+        if seconds < 5400
+        else f"{seconds / 3600:.1f} h"
+    )
+
+
+def _check(folder: Path, as_json: bool) -> int:
+    from untwine.experiments.engine import pages
+
+    found, wrong = pages.results(folder), pages.check(folder)
+    if as_json:
+        output.as_json({"results": len(found), "wrong": wrong})
+    else:
+        for text in wrong:
+            output.paragraph(text)
+        print(
+            f"{len(found)} results; "
+            + (f"{len(wrong)} are wrong" if wrong else "every verdict follows from its numbers")
+        )
+    return 1 if wrong or not found else 0

@@ -1,0 +1,43 @@
+"""All experiments, from the files of the papers."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+from untwine import experiments as room
+from untwine.errors import unknown
+from untwine.experiments.engine.contract import Experiment, registered
+
+# Modules of the room that are not the file of a paper.
+OTHERS = ("demo", "engine")
+
+
+def papers() -> list[str]:
+    """The papers: every other file of the room is one."""
+    return [module.name for module in pkgutil.iter_modules(room.__path__) if module.name not in OTHERS]
+
+
+def experiments() -> dict[str, Experiment]:
+    """Every experiment by its name, in the order of the papers and of their figures."""
+    for paper in papers():
+        importlib.import_module(f"untwine.experiments.{paper}")
+    return registered()
+
+
+def find(name: str) -> Experiment:
+    """The experiment of a name."""
+    known = experiments()
+    if name not in known:
+        raise unknown("figure or table", name, known)
+    return known[name]
+
+
+def chosen(names: list[str]) -> list[Experiment]:
+    """The experiments of several names; the name of a paper stands for all of its figures and tables."""
+    known = experiments()
+    found: dict[str, Experiment] = {}
+    for name in names:
+        of_paper = {key: known[key] for key in known if key.partition("/")[0] == name}
+        found |= of_paper or {name: find(name)}
+    return list(found.values())

@@ -1,0 +1,235 @@
+"""Reproduce an experiment: train what is missing, measure, draw, judge, and write it down."""
+
+from __future__ import annotations
+
+import platform
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from untwine._version import __version__
+from untwine.bench.devices import describe
+from untwine.errors import Diverged, Unavailable, UntwineError
+from untwine.experiments.engine import catalogue
+from untwine.experiments.engine.claims import judge, overall
+from untwine.experiments.engine.contract import Case, Fact, Measure, Plan, Trained
+from untwine.experiments.engine.costs import changed, hardware
+from untwine.experiments.engine.result import Result
+from untwine.experiments.engine.rows import Row, Rows
+from untwine.experiments.engine.store import OUT, Store
+from untwine.progress import counter, track
+from untwine.report.saving import save
+from untwine.train.devices import pick_device
+from untwine.train.loop import Interrupted
+from untwine.train.progress import Reporter
+
+# What leaves a part of an experiment out, and does not end it.
+MISSING = (Unavailable, Diverged)
+
+
+@dataclass
+class Outcome:
+    """What drawings are given: our rows, the paper's, and the trained members of each case."""
+
+    rows: Rows
+    published: Rows
+    cases: Sequence[Case]
+    open: Callable[[Case], Trained]
+
+    def trained(self, **columns: Any) -> Trained:
+        """The members of the one case that has these columns."""
+        found = [case for case in self.cases if all(case.columns.get(k) == v for k, v in columns.items())]
+        if len(found) != 1:
+            raise UntwineError(f"{len(found)} cases have {columns}; one is needed")
+        return self.open(found[0])
+
+
+def reproduce(
+    name: str,
+    scale: str = "small",
+    device: str = "auto",
+    out: str | Path = OUT,
+    seeds: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    again: bool = False,
+    progress: bool | None = None,
+) -> Result:
+    """Reproduce a figure or a table, and return what came of it.
+
+    What was trained or measured before in the same folder is not done again, whichever figure it was done for; what
+    was interrupted goes on. Data that are not there leave their part out, and the result says so.
+
+    Args:
+        name: The paper and the figure: rhodes2021/fig4.
+        scale: smoke (seconds: it runs), small (at most 15 minutes on two cores) or paper (its own settings).
+        device: auto, cpu, cuda or mps.
+        out: The folder of all that is trained, measured and drawn.
+        seeds: Other seeds than the scale's, such as 0-4.
+        settings: Other settings than the scale's, such as `{"eps": 0.001}`; the result gets a folder of its own.
+        again: Measure also what was measured before.
+        progress: Whether to show progress bars; by default on a terminal.
+    """
+    experiment = catalogue.find(name)
+    changes = changed(seeds, settings)
+    settings = experiment.settings(scale, **changes)
+    plan, store, target = experiment.plan(settings), Store(out), pick_device(device)
+    begun = time.monotonic()
+    problems: list[str] = []
+    try:
+        _train(plan, store, device, f"{name} ({scale})", problems, progress)
+        opened: dict[int, Trained] = {}
+
+        def open_case(case: Case) -> Trained:
+            if id(case) not in opened:
+                opened[id(case)] = store.trained(case, target)
+            return opened[id(case)]
+
+        rows = Rows(_measure(plan, store, open_case, again, problems, progress))
+    except Interrupted:
+        raise Interrupted("interrupted; what was done is kept: the same command goes on from there") from None
+    published = Rows(plan.published)
+    findings = judge(plan.claims, rows, published, experiment.hidden.get(scale, ""))
+    folder = Path(out) / name / folder_name(scale, changes)
+    drawn = _draw(plan, Outcome(rows, published, plan.cases, open_case), folder, problems)
+    about = {"untwine": __version__, "python": platform.python_version(), **describe(target)}
+    about |= {"seconds": round(time.monotonic() - begun, 1), **store.facts(plan.cases)}
+    result = Result(
+        name=name,
+        scale=scale,
+        claim=experiment.claim,
+        settings=settings,
+        changes=changes,
+        verdict=overall(findings),
+        findings=tuple(findings),
+        rows=rows,
+        published=published,
+        figures=tuple(drawn),
+        caveats=tuple(plan.caveats),
+        problems=tuple(dict.fromkeys(problems)),
+        about=about,
+    )
+    result.write(folder)
+    return result
+
+
+def folder_name(scale: str, changes: Mapping[str, Any]) -> str:
+    """The name of a result's folder: the scale, and what differs from its settings.
+
+    Args:
+        scale: smoke, small or paper.
+        changes: The settings that differ.
+
+    >>> folder_name("paper", {}), folder_name("paper", {"seeds": "0-4", "columns": None})
+    ('paper', 'paper-seeds-0-4-columns-none')
+    """
+    words = [word for key, value in changes.items() for word in (key, "none" if value is None else str(value))]
+    return "-".join([scale, *(re.sub(r"[^\w.]+", "-", word).strip("-.") for word in words)])
+
+
+class Whole(Reporter):
+    """Counts the steps of all members of an experiment on one bar."""
+
+    def __init__(self, advance: Callable[[int], None]):
+        self.advance, self.members, self.done = advance, 0, 0
+        self.begun, self.first = 0.0, 0
+
+    def begin(self, pack: dict[str, Any], step: int, steps: int) -> None:
+        self.members, self.done = len(pack["members"]), 0
+        self.step(step)
+        self.begun, self.first = time.monotonic(), step
+
+    def step(self, step: int) -> None:
+        self.advance((step - self.done) * self.members)
+        self.done = step
+
+    def pace(self) -> float | None:
+        """The seconds of a step of one member, in the last pack."""
+        taken = (self.done - self.first) * self.members
+        return (time.monotonic() - self.begun) / taken if taken else None
+
+
+def _train(plan: Plan, store: Store, device: str, what: str, problems: list[str], progress: bool | None) -> None:
+    """Train what is missing; a run that cannot be trained, for want of its data, is a problem, not the end."""
+    missing = store.missing(plan.cases)
+    total = sum(run.steps * len(run.members()) for run in missing)
+    with counter(f"training for {what}", total, progress) as advance:
+        for run in missing:
+            reporter = Whole(advance)
+            try:
+                store.train(run, device, reporter)
+            except MISSING as error:
+                problems.append(_first_line(error))
+                continue
+            if (seconds := reporter.pace()) is not None:
+                store.note_pace(run.members()[0], hardware(device), seconds)
+
+
+def _measure(
+    plan: Plan,
+    store: Store,
+    open_case: Callable[[Case], Trained],
+    again: bool,
+    problems: list[str],
+    progress: bool | None,
+) -> Iterator[Row]:
+    """The rows of all facts, and of all measures of all cases."""
+    for fact in track(plan.facts, "measuring data", len(plan.facts), progress):
+        key = {"fact": fact.name, "arguments": dict(fact.arguments)}
+        yield from _kept(store, key, (), partial(_of_fact, fact), again, problems)
+    pairs = [(case, measure) for case in plan.cases for measure in plan.measures]
+    for case, measure in track(pairs, "measuring models", len(pairs), progress):
+        ids = [member.id for member in case.run.members()]
+        known = _kept(store, measure.key, ids, partial(_of_case, measure, case, open_case), again, problems)
+        yield from ({**case.columns, **row} for row in known)
+
+
+def _of_fact(fact: Fact) -> list[Row]:
+    return [dict(row) for row in fact.function(**fact.arguments)]
+
+
+def _of_case(measure: Measure, case: Case, open_case: Callable[[Case], Trained]) -> list[Row]:
+    return measure(open_case(case))
+
+
+def _kept(
+    store: Store,
+    key: Mapping[str, Any],
+    members: Sequence[str],
+    compute: Callable[[], list[Row]],
+    again: bool,
+    problems: list[str],
+) -> list[Row]:
+    """Rows that were measured before, or else are measured now; none, and a problem, where that cannot be."""
+    known = None if again else store.measured(key, members)
+    if known is not None:
+        return known
+    try:
+        rows = compute()
+    except MISSING as error:
+        problems.append(_first_line(error))
+        return []
+    store.keep(key, members, rows)
+    return rows
+
+
+def _draw(plan: Plan, outcome: Outcome, folder: Path, problems: list[str]) -> Iterator[str]:
+    """Draw every figure as PNG and SVG, and yield the names of the PNGs."""
+    for name, draw in plan.figures.items():
+        try:
+            figure = draw(outcome)
+        except UntwineError as error:
+            if not problems and not isinstance(error, MISSING):
+                raise  # all that it needs is there
+            problems.append(f"{name} is not drawn: {_first_line(error)}")
+            continue
+        for kind in ("png", "svg"):
+            save(figure, folder / f"{name}.{kind}")
+        yield f"{name}.png"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

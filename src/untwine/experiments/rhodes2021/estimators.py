@@ -1,0 +1,263 @@
+"""Two questions of our own: how to estimate the Jacobian, and what its columns cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import untwine as uw
+from untwine.arguments import Count
+from untwine.bench.pace import seconds_per_step
+from untwine.bench.variants import read_variant
+from untwine.errors import UntwineError
+from untwine.experiments.engine.claims import Alike, Higher
+from untwine.experiments.engine.contract import Case, Fact, Plan, Trained, case, experiment
+from untwine.experiments.engine.measures import Computed
+from untwine.experiments.engine.rows import Row
+from untwine.experiments.rhodes2021.published import ALIKE, BETA_VAE, MEASURES, WORDS
+from untwine.experiments.rhodes2021.runs import (
+    SMALL,
+    SMALL_SCORES,
+    SMOKE,
+    SMOKE_SCORES,
+    TOO_SHORT,
+    Size,
+    boxes,
+    dots_run,
+    scored,
+    size_caveats,
+)
+from untwine.train.run import Precision
+from untwine.train.seeds import parse_seeds
+
+ONE, ALL = "one sampled column", "every column"
+EXACT, DEFAULT, PAPER = "exact, every column", "differences of .1", "differences of .001, every column"
+
+# Arguments of jl1_vae that differ from its defaults (one sampled column, differences of .1).
+ESTIMATORS: dict[str, dict[str, Any]] = {
+    EXACT: {"columns": None, "estimator": "exact"},
+    "exact": {"estimator": "exact"},
+    "central differences of .1": {"estimator": "central"},
+    PAPER: {"columns": None, "eps": 0.001},
+    "differences of .1, every column": {"columns": None},
+    "differences of .001": {"eps": 0.001},
+    "differences of .01": {"eps": 0.01},
+    "differences of .03": {"eps": 0.03},
+    DEFAULT: {},
+    "differences of .3": {"eps": 0.3},
+    "differences of 1": {"eps": 1.0},
+}
+COSTS: dict[str, dict[str, Any]] = {
+    "one column at every fourth step": {"every": 4},
+    "one column at every second step": {"every": 2},
+    "one column of a quarter of the images": {"images": 0.25},
+    "one column": {},
+    "two columns": {"columns": 2},
+    "five columns": {"columns": 5},
+    "every column": {"columns": None},
+}
+
+
+def cases(models: Mapping[str, Mapping[str, Any]], anneal: int, beta: float, gamma: float, *rest: Any) -> list[Case]:
+    """β-VAE, if it is among the models, and JL1-VAE with the arguments of each; `rest` as in `dots_run`."""
+    made = []
+    for label, arguments in models.items():
+        sparse = {**arguments, "beta": beta, "gamma": gamma, "anneal": anneal}
+        plain = label == BETA_VAE
+        method = uw.methods.beta_vae(beta=beta, anneal=anneal) if plain else uw.methods.jl1_vae(**sparse)
+        made.append(case(dots_run(method, *rest), **columns_of(label, arguments)))
+    return made
+
+
+def columns_of(label: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of a model's rows; those of differences have a step, too."""
+    columns: dict[str, Any] = {"model": label}
+    if label != BETA_VAE and "estimator" not in arguments:
+        taken = arguments.get("columns", 1)
+        which = {None: ALL, 1: ONE}.get(taken, f"{taken} sampled columns")
+        columns |= {"eps": arguments.get("eps", 0.1), "columns": which}
+    return columns
+
+
+def known_scores(path: str, steps: int, models: Mapping[str, Mapping[str, Any]]) -> list[Row]:
+    """The scores of a file of `untwine bench quality`, as rows, with the seconds that a model took on its GPU.
+
+    Args:
+        path: The file.
+        steps: The step at which models were scored.
+        models: The arguments of `jl1_vae` by the model's name. Variants that are not among them are left out.
+    """
+    try:
+        stored = json.loads(Path(path).read_text())["rows"]
+    except (OSError, ValueError, KeyError) as error:
+        raise UntwineError(f"{path} is no file of `untwine bench quality`: {error}") from None
+    rows: list[Row] = []
+    for row in stored:
+        label = _model(row["variant"], models)
+        if label is None or row["step"] != steps or row.get("diverged"):
+            continue
+        seeds = parse_seeds(row["seeds"])
+        own = columns_of(label, models[label])
+        for measure in MEASURES:
+            for radius in row["radii"]:
+                both = zip(seeds, row[f"{measure} {radius:g} values"], strict=True)
+                rows += [{**own, "rho": radius, "seed": s, "measure": measure, "value": v} for s, v in both]
+        if row.get("ms_per_step"):
+            each = row["ms_per_step"] / 1e3 * steps / len(seeds)
+            rows += [{**own, "seed": seed, "measure": "seconds", "value": each} for seed in seeds]
+    return rows
+
+
+def _model(variant: str, models: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """The model whose arguments a stored variant has; None if there is none."""
+    try:
+        known = read_variant(variant, 1, "float32")
+    except UntwineError:  # an option that was taken out since
+        return None
+    if known.layout:
+        return None
+    if known.method == "beta_vae":
+        return BETA_VAE if BETA_VAE in models else None
+    return next((label for label, own in models.items() if label != BETA_VAE and dict(known.arguments) == own), None)
+
+
+def seconds(trained: Trained, steps: int) -> list[Row]:
+    """The seconds that a member takes to train, in a pack of all members: timed anew, a block of steps for each."""
+    members = trained.ensemble.members
+    run = uw.Run.from_json({**members[0].spec, "seeds": [member.seed for member in members]}, stored=True)
+    each = seconds_per_step(run, trained.ensemble.device, steps, blocks=len(members))
+    return trained.rows("seconds", [run.steps * second for second in each])
+
+
+def _chosen(models: Sequence[str], known: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    missing = [label for label in models if label not in known]
+    if missing:
+        raise UntwineError(f"unknown model {missing[0]!r}; there are {', '.join(map(repr, known))}")
+    return {label: known[label] for label in models}
+
+
+def _known(known: str, steps: int, models: Mapping[str, Mapping[str, Any]]) -> list[Fact]:
+    arguments = dict(path=known, steps=steps, models={label: dict(own) for label, own in models.items()})
+    return [Fact("known scores", known_scores, arguments)] if known else []
+
+
+_ESTIMATORS = {BETA_VAE: {}, **ESTIMATORS}
+_COSTS = {BETA_VAE: {}, **COSTS}
+
+
+@experiment(
+    "rhodes2021/estimators",
+    claim="ours: one column by differences of .1 scores as the paper's estimator does, exact columns lower",
+    smoke={**SMOKE, **SMOKE_SCORES, "models": (BETA_VAE, EXACT, DEFAULT, "differences of .3")},
+    small={**SMALL, **SMALL_SCORES, "models": (BETA_VAE, "exact", DEFAULT, "differences of .001")},
+    hidden={"small": TOO_SHORT},
+)
+def estimators(
+    seeds: str = "0-9",
+    steps: Count = 300_000,
+    anneal: Count = 100_000,
+    beta: float = 4.0,
+    gamma: float = 0.1,
+    models: tuple[str, ...] = tuple(_ESTIMATORS),
+    known: str = "",
+    size: Size = 64,
+    lr: float = 1e-4,
+    precision: Precision = "bfloat16",
+    rho: tuple[float, ...] = (0.03, 0.1),
+    windows: Count = 20,
+    points: Count = 10_000,
+) -> Plan:
+    """Local scores by the estimator of the Jacobian: exact, one-sided and central differences, and their step.
+
+    Not in the paper, which takes every column by differences of .001. All else is as in Figure 4. `known` is a file of
+    `untwine bench quality` whose scores count too; leave out of `models` what it has.
+    """
+    at = {"rho": 0.1}
+
+    def named(*labels: str) -> list[dict[str, str]]:
+        return [{"model": label} for label in labels]
+
+    return Plan(
+        cases=cases(_chosen(models, _ESTIMATORS), anneal, beta, gamma, size, seeds, steps, lr, precision),
+        measures=scored(rho, windows, points),
+        facts=_known(known, steps, _ESTIMATORS),
+        claims=[
+            Higher("one column by differences of .1 beats every exact one", "local_mig", *named(DEFAULT, EXACT), at),
+            Alike(
+                "one column by differences of .1 is as good as every column by .001",
+                *("local_mig", *named(DEFAULT, PAPER), ALIKE["local_mig"], at),
+            ),
+            Alike(
+                "one exact column is as good as every exact column",
+                *("local_mig", *named("exact", EXACT), ALIKE["local_mig"], at),
+            ),
+            Higher(
+                "one column by differences of .1 beats one by .001",
+                *("local_mig", *named(DEFAULT, "differences of .001"), at),
+            ),
+        ],
+        caveats=size_caveats(size),
+        figures={
+            "estimators": lambda outcome: boxes(outcome, "model"),
+            "steps": lambda outcome: uw.figures.lines(
+                [row for row in outcome.rows.where(measure=list(MEASURES), rho=0.1) if "eps" in row],
+                x="eps",
+                by="columns",
+                log=True,
+                labels={**WORDS, "eps": "step of differences"},
+            ),
+        },
+    )
+
+
+@experiment(
+    "rhodes2021/cost-of-columns",
+    claim="ours: sampled columns keep the score of every column for a fraction of the GPU seconds",
+    smoke={**SMOKE, **SMOKE_SCORES, "models": (BETA_VAE, "one column", "every column"), "timed": 1},
+    small={**SMALL, **SMALL_SCORES, "models": (BETA_VAE, "one column", "two columns"), "timed": 20},
+    hidden={"small": TOO_SHORT},
+)
+def cost_of_columns(
+    seeds: str = "0-9",
+    steps: Count = 300_000,
+    anneal: Count = 100_000,
+    beta: float = 4.0,
+    gamma: float = 0.1,
+    models: tuple[str, ...] = tuple(_COSTS),
+    known: str = "",
+    size: Size = 64,
+    lr: float = 1e-4,
+    precision: Precision = "bfloat16",
+    rho: tuple[float, ...] = (0.1,),
+    windows: Count = 20,
+    points: Count = 10_000,
+    timed: Count = 256,
+) -> Plan:
+    """Local MIG against the seconds that a model takes to train, by how many columns of the Jacobian are taken.
+
+    Not in the paper. All else is as in Figure 4, differences of .1. Seconds are those of one model in a pack of all
+    seeds, by blocks of `timed` steps on the machine that scores, compiling aside. `known` is as in `estimators`.
+    """
+    at, one, every = {"rho": 0.1}, {"model": "one column"}, {"model": "every column"}
+    return Plan(
+        cases=cases(_chosen(models, _COSTS), anneal, beta, gamma, size, seeds, steps, lr, precision),
+        measures=[*scored(rho, windows, points), Computed("seconds", seconds, dict(steps=timed))],
+        facts=_known(known, steps, _COSTS),
+        claims=[
+            Alike("one column scores as every column does", "local_mig", one, every, ALIKE["local_mig"], at),
+            Higher("every column takes longer than one", "seconds", every, one),
+        ],
+        caveats=size_caveats(size),
+        figures={
+            "cost": lambda outcome: uw.figures.scatter(
+                [row for row in outcome.rows if row["measure"] == "seconds" or row.get("rho") == 0.1],
+                x="seconds",
+                y="local_mig",
+                by="model",
+                same=("model", "seed"),
+                labels={**WORDS, "seconds": "seconds of training a model"},
+            )
+        },
+    )
