@@ -154,6 +154,8 @@ def test_weight(g: Geometry, members: int, images: int, masks: int) -> None:
     right = reference.weight_gradient(data.exact("small"), data.exact("big"), g).sum(0)
     assert_close(found.double().sum(0), right, EXACT)
     assert torch.equal(cuda.weight_gradient(data.small, data.big, g), found)
+    rectified = cuda.weight_gradient(data.small.relu(), data.big, g)
+    assert torch.equal(cuda.weight_gradient(data.small, data.big, g, relu=True), rectified)
 
 
 @pytest.mark.parametrize("p", [1, 2])
@@ -188,6 +190,7 @@ def behinds(mask: Tensor, other: Tensor, inputs: Tensor, added: Tensor, bias: Te
         Behind(mask=inputs, difference=True),
         Behind(mask=mask, other=other),
         Behind(mask=mask, added=added, sums=True),
+        Behind(mask=mask, added=added, factor=torch.linspace(-3, 2, len(added), device=added.device)),
     ]
 
 
@@ -226,14 +229,17 @@ def test_what_else_follows_a_product(g: Geometry, members: int, images: int, mas
 @pytest.mark.parametrize("p", [1, 2])
 @sizes
 def test_the_norm_of_differences(members: int, images: int, masks: int, p: int) -> None:
-    """The gradients are compared with those at the kernel's own difference: the sign of a small number is chance."""
+    """With p of 1 the sign of a small difference would be chance: products are such that none is small."""
     g, last, kind = tiling.BEFORE_LAST, tiling.LAST, torch.float64
     data, last_w = Data(g, members, images, masks), 0.1 * numbers(members, 32, 1, 4, 4, seed=7, kind=HALF).to(DEVICE)
+    if p == 1:
+        signs = (-1.0) ** torch.arange(4).add(torch.arange(4)[:, None]).to(DEVICE)
+        last_w, data.w, data.small = last_w.abs() / 64 * signs.to(HALF), data.w.abs(), data.small.abs()
     logits = numbers(members, masks, 64, 64, seed=8, kind=torch.float32).to(DEVICE)
     before = numbers(members, images, g.hs, g.ws, g.cs, seed=9, kind=HALF).to(DEVICE).relu()
     other, inputs = data.small_mask[:, ::2], (data.big_mask - 0.4)[:, ::2]
     w, head = g.up_weight(data.w, HALF, True), last.head_weight(last_w, HALF)
-    d, back, parts, heads, middle_crossed, crossed = cuda.difference_norm(
+    sums, by_logits, back, parts, heads, middle_crossed, crossed = cuda.difference_norm(
         data.small, w, head, inputs, bits(before), bits(data.small_mask)[:, ::2], logits, g, p
     )
     small, exact_w, exact_last = data.exact("small"), data.exact("w"), last_w.double()
@@ -241,10 +247,13 @@ def test_the_norm_of_differences(members: int, images: int, masks: int, p: int) 
     middle, moved, taps = reference.conv_up(
         small, g.up_weight(exact_w, kind), moving, g, last.head_weight(exact_last, kind)
     )
-    assert_close(d, reference.fold(taps, None, last, True), ROUNDING[HALF])
-    start = logits.double().repeat(1, images // masks, 1, 1)[..., None]
-    end = (start + d.double()).sigmoid()
-    slopes = (d.double().sign() if p == 1 else 2 * (end - start.sigmoid())) * end * (1 - end)
+    d, start = reference.fold(taps, None, last, True), logits.double().repeat(1, images // masks, 1, 1)[..., None]
+    end = (start + d).sigmoid()
+    difference, by_start = end - start.sigmoid(), end * (1 - end) - start.sigmoid() * (1 - start.sigmoid())
+    outer = difference.sign() if p == 1 else 2 * difference
+    slopes = outer * end * (1 - end)
+    assert_close(sums.sum(1), difference.abs().pow(p).sum((1, 2, 3, 4)), ROUNDING[HALF])
+    assert_close(by_logits, outer * by_start, 1e-2)
     both = Behind(mask=moved, other=inputs.double())
     inner, right_middle = reference.conv_down(slopes, last.down_weight(exact_last, kind), both, last)
     both = Behind(mask=before.double(), other=other.double())
@@ -311,16 +320,16 @@ def test_shapes_are_known_to_a_tracer(name: str, kind: torch.dtype) -> None:
     down, up = g.down_weight(data.w, kind), g.up_weight(data.w, kind)
     for relu in (True, False):
         flags = (relu, False, relu, not relu)
-        torch.library.opcheck(operators.conv_down, (data.big, down, *[None] * 4, size, *flags), test_utils=known)
-        torch.library.opcheck(operators.conv_up, (x, up, bias, *[None] * 3, size, *flags), test_utils=known)
+        torch.library.opcheck(operators.conv_down, (data.big, down, *[None] * 5, size, *flags), test_utils=known)
+        torch.library.opcheck(operators.conv_up, (x, up, bias, *[None] * 4, size, *flags), test_utils=known)
         if name == "rhodes64, decoder 3":
             head = last.head_weight(numbers(2, g.cb, 1, 4, 4, kind=kind).to(DEVICE), kind)
             given = (x, up, bias, None, head, bias[:, :1].contiguous(), size, last.to_list(), relu, False, relu, relu)
             torch.library.opcheck(operators.conv_up_fold, given, test_utils=known)
-    torch.library.opcheck(operators.weight_gradient, (x, data.big, size), test_utils=known)
+    torch.library.opcheck(operators.weight_gradient, (x, data.big, size, True), test_utils=known)
     inputs = data.big_mask[:, :3].contiguous()
     for masks, flags in (((inputs, None, None), (True, False)), ((inputs, inputs, data.big), (False, True))):
-        given = (x, up, None, *masks, size, False, flags[0], False, flags[1])
+        given = (x, up, None, *masks, None, size, False, flags[0], False, flags[1])
         torch.library.opcheck(operators.conv_up, given, test_utils=known)
 
 

@@ -52,6 +52,11 @@ class Data:
         self.big_mask, self.small_mask = (one.float().roll(1, 1).relu().to(HALF) for one in (self.big, self.small))
 
 
+def checkered(size: int) -> Tensor:
+    """Signs of a kernel of stride 2 such that all products of a pixel of the big image have one sign."""
+    return (-1.0) ** torch.arange(size).add(torch.arange(size)[:, None])
+
+
 def assert_sums(sums: Tensor, found: Tensor) -> None:
     torch.testing.assert_close(sums.sum(1).double(), found.double().sum((1, 2, 3)), rtol=1e-4, atol=1e-3)
 
@@ -69,8 +74,9 @@ def test_down(g: Geometry) -> None:
         found, sums, _ = cuda.conv_down(data.big, w, Behind(mask=bits(mask), sums=True), g)
         assert error(found, followed(right, None, mask, False)) < ROUNDING
         assert_sums(sums, found)
-    if g == tiling.BEFORE_LAST:  # the output of a ReLU as the mask
-        assert torch.equal(cuda.conv_down(data.big, w, Behind(mask=mask), g)[0], found)
+    if g == tiling.BEFORE_LAST:  # the output of a ReLU as the mask, or its input
+        for values in (mask, mask.where(mask > 0, -1.0)):
+            assert torch.equal(cuda.conv_down(data.big, w, Behind(mask=values), g)[0], found)
 
 
 @supporting("conv_up")
@@ -95,6 +101,9 @@ def test_weight(g: Geometry) -> None:
     data = Data(g)
     found = cuda.weight_gradient(data.small, data.big, g)
     assert error(found.double().sum(0), reference.weight_gradient(data.small.double(), data.big.double(), g)[0]) < 1e-5
+    if g.cb == 1:
+        rectified = cuda.weight_gradient(data.small.relu(), data.big, g)
+        assert torch.equal(cuda.weight_gradient(data.small, data.big, g, relu=True), rectified)
 
 
 @pytest.mark.parametrize("precise", [True, False])
@@ -138,23 +147,28 @@ def test_the_norm_of_the_last_two_layers(p: int) -> None:
 
 @pytest.mark.parametrize("p", [1, 2])
 def test_the_norm_of_differences(p: int) -> None:
-    """Gradients are compared with those at the kernel's own difference: the sign of a small number is chance."""
+    """With p of 1 the sign of a small difference would be chance: products are such that none is small."""
     g, last, kind = tiling.BEFORE_LAST, tiling.LAST, torch.float64
     data, last_w = Data(g), (0.1 * numbers(2, 32, 1, 4, 4, seed=5)).to(HALF)
+    if p == 1:
+        last_w, data.w, data.small = last_w.abs() / 64 * checkered(4), data.w.abs(), data.small.abs()
     inputs, logits = data.big.roll(1, 1)[:, :1], numbers(2, 1, 64, 64, seed=6).float()
     before, other = data.small_mask, data.small_mask[:, 1:2]
     w, head = g.up_weight(data.w, HALF, for_cuda=True), last.head_weight(last_w, HALF)
-    d, back, parts, heads, middle_crossed, crossed = cuda.difference_norm(
+    sums, by_logits, back, parts, heads, middle_crossed, crossed = cuda.difference_norm(
         data.small, w, head, inputs, bits(before), bits(other), logits, g, p
     )
     small, inputs, before, other = (one.double() for one in (data.small, inputs, before, other))
     middle, moved, taps = reference.conv_up(
         small, g.up_weight(data.w, kind), Behind(mask=inputs, difference=True), g, last.head_weight(last_w, kind)
     )
-    assert error(d, reference.fold(taps, None, last, True)) < ROUNDING
-    start = logits.double()[..., None].expand(-1, 3, -1, -1, -1)
-    end = (start + d.double()).sigmoid()
-    slopes = (d.double().sign() if p == 1 else 2 * (end - start.sigmoid())) * end * (1 - end)
+    d, start = reference.fold(taps, None, last, True), logits.double()[..., None].expand(-1, 3, -1, -1, -1)
+    end = (start + d).sigmoid()
+    difference, by_start = end - start.sigmoid(), end * (1 - end) - start.sigmoid() * (1 - start.sigmoid())
+    outer = difference.sign() if p == 1 else 2 * difference
+    slopes = outer * end * (1 - end)
+    assert error(sums.double().sum(1), difference.abs().pow(p).sum((1, 2, 3, 4))) < ROUNDING
+    assert error(by_logits, outer * by_start) < 1e-2
     behind = Behind(mask=moved, other=inputs)
     inner, right_middle = reference.conv_down(slopes, last.down_weight(last_w, kind), behind, last)
     right, right_crossed = reference.conv_down(inner, g.down_weight(data.w, kind), Behind(mask=before, other=other), g)
@@ -170,9 +184,15 @@ def test_the_input_of_a_relu_is_kept() -> None:
     head = tiling.LAST.head_weight(0.1 * numbers(2, 32, 1, 4, 4, seed=5), HALF)
     plain = reference.conv_up(data.small.double(), g.up_weight(data.w, torch.float64), Behind(bias.double()), g)[0]
     for more in ((), (head, None, True)):
-        found, known, inputs, _ = cuda.conv_up(data.small, w, Behind(bias, relu=True, keep=True), g, *more)
+        found, known, inputs, folded = cuda.conv_up(data.small, w, Behind(bias, relu=True, keep=True), g, *more)
         assert error(inputs, plain) < ROUNDING
-        assert torch.equal(found, inputs.relu()) and torch.equal(known, bits(inputs))
+        out, _, _, expected = cuda.conv_up(data.small, w, Behind(bias, relu=True), g, *more)
+        assert torch.equal(out, inputs.relu()) and torch.equal(known, bits(inputs))
+        if more:  # the output is not written, and the next layer takes it all the same
+            assert folded is not None and expected is not None
+            assert found.numel() == 0 and torch.equal(folded, expected)
+        else:
+            assert torch.equal(found, out)
 
 
 def test_steps_of_the_input_of_a_relu() -> None:
@@ -195,12 +215,16 @@ def test_gradients_of_the_input_of_a_relu(name: str) -> None:
     mask, other = data.small_mask, data.small_mask.roll(1, 2)[:, :1]
     behind = Behind(mask=mask.double(), other=other.double())
     right, right_crossed = reference.conv_down(data.big.double(), exact, behind, g)
-    for masks in ((bits(mask), bits(other)), (mask, other))[: 2 if name == "decoder 4" else 1]:
+    inputs = mask.where(mask > 0, -1.0), other.where(other > 0, -1.0)
+    for masks in ((bits(mask), bits(other)), (mask, other), inputs)[: 3 if name == "decoder 4" else 1]:
         found, _, crossed = cuda.conv_down(data.big, w, Behind(mask=masks[0], other=masks[1]), g)
         assert error(found, right) < ROUNDING and error(crossed, right_crossed) < ROUNDING
     found, sums, _ = cuda.conv_down(data.big, w, Behind(mask=bits(mask), added=data.small, sums=True), g)
     assert error(found, right + data.small.double()) < ROUNDING
     assert_sums(sums, found)
+    factor = torch.tensor([0.5, -3.0])
+    found = cuda.conv_down(data.big, w, Behind(mask=bits(mask), added=data.small, factor=factor, sums=True), g)[0]
+    assert error(found, right + factor.double()[:, None, None, None, None] * data.small.double()) < ROUNDING
 
 
 def test_members_with_the_same_images() -> None:

@@ -33,20 +33,29 @@ def given(g: Geometry) -> dict[str, tuple[Any, tuple[Any, ...]]]:
     def flags(*set_to_true: str) -> tuple[bool, ...]:
         return tuple(name in set_to_true for name in ("relu", "difference", "keep", "sums"))
 
-    size, three = g.to_list(), (None, None, None)
+    size, four = g.to_list(), (None, None, None, None)
     up_fold = (small, up, *behind, head, made(LAST.cb, seed=7), size, LAST.to_list())
     return {
-        "down": (operators.conv_down, (big, down, made(g.cs, seed=6), *three, size, *flags("relu"))),
-        "down, with sums": (operators.conv_down, (big, down, None, *three, size, *flags("sums"))),
-        "up": (operators.conv_up, (small, up, *behind, None, None, size, *flags("relu"))),
-        "up, with sums": (operators.conv_up, (small, up, *behind, None, None, size, *flags("sums"))),
-        "up, with inputs": (operators.conv_up, (small, up, behind[0], *three, size, *flags("relu", "keep"))),
-        "up, differences": (operators.conv_up, (small, up, None, masks[0], None, None, size, *flags("difference"))),
-        "up, crossed": (operators.conv_up, (small, up, None, *masks, None, size, *flags())),
-        "up, added": (operators.conv_up, (small, up, None, masks[0], None, big, size, *flags("sums"))),
+        "down": (operators.conv_down, (big, down, made(g.cs, seed=6), *four, size, *flags("relu"))),
+        "down, with sums": (operators.conv_down, (big, down, None, *four, size, *flags("sums"))),
+        "up": (operators.conv_up, (small, up, *behind, None, None, None, size, *flags("relu"))),
+        "up, with sums": (operators.conv_up, (small, up, *behind, None, None, None, size, *flags("sums"))),
+        "up, with inputs": (operators.conv_up, (small, up, behind[0], *four, size, *flags("relu", "keep"))),
+        "up, differences": (
+            operators.conv_up,
+            (small, up, None, masks[0], None, None, None, size, *flags("difference")),
+        ),
+        "up, crossed": (operators.conv_up, (small, up, None, *masks, None, None, size, *flags())),
+        "up, added": (operators.conv_up, (small, up, None, masks[0], None, big, None, size, *flags("sums"))),
+        "up, added with factors": (
+            operators.conv_up,
+            (small, up, None, masks[0], None, big, made(seed=10), size, *flags()),
+        ),
         "up_fold": (operators.conv_up_fold, (*up_fold, True, False, False, False)),
         "up_fold, with inputs": (operators.conv_up_fold, (*up_fold, True, False, True, True)),
-        "weight": (operators.weight_gradient, (small, big, g.to_list())),
+        "scaled": (operators.scaled, (big, made(seed=10))),
+        "weight": (operators.weight_gradient, (small, big, g.to_list(), False)),
+        "weight, behind a ReLU": (operators.weight_gradient, (small, big, g.to_list(), True)),
     }
 
 

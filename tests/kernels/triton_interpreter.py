@@ -39,6 +39,8 @@ def errors(g: Geometry, kind: torch.dtype) -> dict[str, float]:
     laid_out = g.down_weight(low[2], kind)
     down, kept = launch.conv_down(low[0], laid_out, Behind(few.float(), relu=True, keep=True), g)
     masked = launch.conv_down(low[0], laid_out, Behind(mask=low[3]), g)[0]
+    factor = torch.tensor([0.5, -3.0])
+    more = launch.conv_down(low[0], laid_out, Behind(added=low[1], factor=factor), g)[0]
     shared = launch.conv_down(low[0][one].expand_as(low[0]), laid_out, Behind(), g)[0]
     up, _, taps = launch.conv_up(low[1], g.up_weight(low[2], kind), Behind(bias.float(), relu=True), g, low[4])
     turns = torch.arange(IMAGES) % 2
@@ -57,6 +59,7 @@ def errors(g: Geometry, kind: torch.dtype) -> dict[str, float]:
         "up, where steps end": (moved, (a[:, turns] + product > 0).double()),
         "up, masked, and added": (added, product * (a[:, turns] > 0) + big),
         "up, crossed": (crossed, product * both),
+        "down, added with factors": (more, small_image(big, w, g) + factor.double()[:, None, None, None, None] * small),
         "down, masked": (masked, followed(small_image(big, w, g), None, mask, False)),
         "down, of one image for all": (shared, small_image(big[one].expand_as(big), w, g)),
         "up": (up, followed(big_image(small, w, g), bias, None, True)),

@@ -208,6 +208,21 @@ def test_differences_share_the_pass() -> None:
     assert both == decoder and min(both.values()) > 0
 
 
+@pytest.mark.rounding
+def test_crossed_gradients_are_scaled_where_they_are_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The norm's gradient of the inputs of both ReLUs takes no pass over memory of its own."""
+    graphs, traced = [], compiled._traced
+    monkeypatch.setattr(compiled, "_traced", lambda *given: graphs.append(traced(*given)) or graphs[-1])
+    network = uw.networks.conv(channels=(4, 8, 8), hidden=16)
+    run = dots(columns=1, estimator="finite", eps=0.3).replace(network=network)
+    (plain, _), (fast, _) = trained(run, None), trained(run, "trace")
+    moved = plain.state.optimiser["first"]
+    assert (fast.state.optimiser["first"] - moved).norm() / moved.norm() < 1e-3
+    nodes = [node for node in graphs[-1].graph.nodes if "untwine" in str(node.target)]
+    assert not [node for node in nodes if "scaled" in str(node.target)]
+    assert len([node for node in nodes if "conv_down" in str(node.target) and node.args[6] is not None]) == 2
+
+
 @pytest.mark.parametrize("estimator", ["finite", "central"])
 def test_steps_of_differences_that_differ_by_member(estimator: str) -> None:
     fast = assert_equal(dots(columns=1, estimator=estimator, eps=uw.each(0.01, 0.5)))

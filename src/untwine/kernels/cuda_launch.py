@@ -58,11 +58,11 @@ def _blocks(tiles: Tiling, members: int, images: int, device: int) -> int:
 
 
 def sum_parts_count(g: Geometry, operation: str, members: int, images: int, device: int) -> int:
-    """The number of parts in which `conv_down` or `conv_up` gives the channel sums of its output.
+    """The number of parts in which a kernel gives its sums: the channel sums of its output, or a norm.
 
     Args:
         g: The sizes of the layer.
-        operation: `conv_down` or `conv_up`.
+        operation: `conv_down`, `conv_up` or `tangent_norm`.
         members: Members of the pack.
         images: Images of each member.
         device: The number of the GPU.
@@ -81,7 +81,8 @@ def conv_down(big: Tensor, weight: Tensor, behind: Behind, g: Geometry) -> tuple
     out = big.new_empty(members, images, g.hs, g.ws, g.cs)
     summary, extra = _empty_outputs(out, behind, blocks * tiles.threads // 32)
     kernel(tiles.kernel, _macros(g, tiles, **_flags(behind)), tiles.shared, device)(
-        (blocks, members), tiles.threads, big, weight, behind.bias, behind.mask, behind.other, behind.added,
+        (blocks, members), tiles.threads, big, weight,
+        behind.bias, behind.mask, behind.other, behind.added, behind.factor,
         out, summary, extra, LongLong(big.stride(0)), images,
         *_mask_arguments(behind.mask), *_mask_arguments(behind.other),
     )  # fmt: skip
@@ -94,7 +95,7 @@ def conv_up(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:  # fmt: skip
     """The big image, its summary, what else was asked for, and with a `head` the output of the next layer.
 
-    Arguments as for `operators.conv_up_fold`.
+    Results and arguments as for `operators.conv_up_fold`.
     """
     device = small.device.index or 0
     tiles = _supported(g, "conv_up" if head is None else "conv_up_fold", device)
@@ -106,30 +107,35 @@ def conv_up(
         dtype = torch.float32 if precise else small.dtype
         folded = torch.empty(members, images, 2 * g.hb, 2 * g.wb, 1, dtype=dtype, device=small.device)
     summary, extra = _empty_outputs(out, behind, blocks * tiles.threads // 32)
+    if behind.keep and head is not None:  # the input of the ReLU takes the place of its output
+        out = small.new_empty(members, 0)
     macros = _macros(g, tiles, **_flags(behind), HEAD=head is not None, OUT32=precise)
     kernel(tiles.kernel, macros, tiles.shared, device)(
-        (blocks, members), tiles.threads, small, weight, behind.bias, behind.mask, behind.other, behind.added,
+        (blocks, members), tiles.threads, small, weight,
+        behind.bias, behind.mask, behind.other, behind.added, behind.factor,
         head, head_bias, out, summary, extra, folded, LongLong(small.stride(0)), images,
         *_mask_arguments(behind.mask), *_mask_arguments(behind.other),
     )  # fmt: skip
     return out, summary, extra, folded
 
 
-def weight_gradient(small: Tensor, big: Tensor, g: Geometry) -> Tensor:
+def weight_gradient(small: Tensor, big: Tensor, g: Geometry, relu: bool = False) -> Tensor:
     """The gradient of the weights in parts, one for each block: `[parts, members, 16 * cb, cs]`.
 
     Args:
         small: Small images, or their gradient.
         big: Big images, or their gradient.
         g: The sizes of the layer.
+        relu: Whether the small images pass a ReLU first.
     """
+    small, relu = (small.relu(), False) if relu and g.cb > 1 else (small, relu)
     device = small.device.index or 0
     small, big = contiguous_members(small), contiguous_members(big)
     members, images = small.shape[:2]
     tiles = _supported(g, "weight_gradient", device).balanced(members, images, _limits(device)[0])
     blocks = _blocks(tiles, members, images, device)
     out = torch.empty(blocks, members, 16 * g.cb, g.cs, dtype=torch.float32, device=small.device)
-    kernel(tiles.kernel, _macros(g, tiles), tiles.shared, device)(
+    kernel(tiles.kernel, _macros(g, tiles, RELU=relu), tiles.shared, device)(
         (blocks, members), tiles.threads, small, big, out, LongLong(small.stride(0)), LongLong(big.stride(0)), images,
     )  # fmt: skip
     return out
@@ -142,17 +148,17 @@ def tangent_norm(
 
     Arguments as for `norm_operators.tangent_norm`.
     """
-    return _norm(small, weight, head, mask, before, None, u, g, p)[:4]
+    return _norm(small, weight, head, mask, before, None, u, g, p)[1:5]
 
 
 def difference_norm(
     small: Tensor, weight: Tensor, head: Tensor, inputs: Tensor, before: Tensor, other: Tensor, logits: Tensor,
     g: Geometry, p: int,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    """The difference d behind two layers, and gradients of the sum of |sigmoid(logits + d) - sigmoid(logits)|^p.
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """The sum of |sigmoid(logits + d) - sigmoid(logits)|^p over the differences d behind two layers, and its gradients.
 
-    They are those of the input, of both weights in parts, and of the inputs of the ReLUs behind and before the first
-    layer. Arguments as for `norm_operators.difference_norm`.
+    The sum is in parts, and so are the gradients of both weights; all results and arguments are as for
+    `norm_operators.difference_norm`.
     """
     return _norm(small, weight, head, inputs, before, other, logits, g, p)
 
@@ -160,8 +166,8 @@ def difference_norm(
 def _norm(
     small: Tensor, weight: Tensor, head: Tensor, mask: Tensor, before: Tensor, other: Tensor | None, u: Tensor,
     g: Geometry, p: int,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    """Tangents, or with an `other` mask differences."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """The norm of tangents, or with an `other` mask of differences: its parts are empty for tangents."""
     device, finite = small.device.index or 0, other is not None
     tiles = _supported(g, "tangent_norm", device)
     small, u = contiguous_members(small), contiguous_members(u)
@@ -170,21 +176,22 @@ def _norm(
     t, slope = small.new_empty(members, images, 64, 64, 1), torch.empty_like(small)
     parts = torch.empty(blocks, members, 512, 32, dtype=torch.float32, device=small.device)
     head_parts = torch.empty(blocks * tiles.threads // 32, members, 16, 32, dtype=torch.float32, device=small.device)
+    sums = torch.empty(members, blocks * tiles.threads // 32 if finite else 0, device=small.device)
     middle_crossed = small.new_empty(members, images if finite else 0, 32, 32, 32)
     small_crossed = torch.empty_like(small) if finite else small.new_empty(members, 0)
     kernel(tiles.kernel, _macros(g, tiles, MASK=3 if finite else 1, POWER=p), tiles.shared, device)(
         (blocks, members), tiles.threads, small, weight, head, mask, before, other, u,
-        t, slope, middle_crossed, small_crossed, parts, head_parts,
+        t, slope, middle_crossed, small_crossed, parts, head_parts, sums,
         LongLong(small.stride(0)), images, *_mask_arguments(mask), *_mask_arguments(before),
         *_mask_arguments(other)[1:], LongLong(u.stride(0)), LongLong(u.stride(1)),
     )  # fmt: skip
-    return t, slope, parts, head_parts, middle_crossed, small_crossed
+    return sums, t, slope, parts, head_parts, middle_crossed, small_crossed
 
 
 def _macros(g: Geometry, tiles: Tiling, **more: int) -> tuple[tuple[str, int], ...]:
     sizes = {"HB": g.hb, "WB": g.wb, "CB": g.cb, "HS": g.hs, "WS": g.ws, "CS": g.cs, "PAD": g.padding}
     tile = {"IM": tiles.images, "TI": tiles.rows, "THREADS": tiles.threads, "STAGES": tiles.stages}
-    flags = dict.fromkeys(("RELU", "BIAS", "MASK", "OTHER", "ADDED", "KEEP", "SUMS", "HEAD", "OUT32"), 0)
+    flags = dict.fromkeys(("RELU", "BIAS", "MASK", "OTHER", "ADDED", "FACTOR", "KEEP", "SUMS", "HEAD", "OUT32"), 0)
     values = {key: int(value) for key, value in more.items()}
     return tuple({**sizes, **tile, "SHARED": tiles.shared, **flags, **values}.items())
 
@@ -209,6 +216,7 @@ def _flags(behind: Behind) -> dict[str, int]:
         "MASK": 3 if behind.difference else _mask_kind(behind.mask),
         "OTHER": _mask_kind(behind.other),
         "ADDED": behind.added is not None,
+        "FACTOR": behind.factor is not None,
         "KEEP": behind.keep,
         "SUMS": behind.sums,
     }

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from untwine.kernels import norm_operators
 from untwine.kernels.chains.autograd import Chain, ChainNorm
 from untwine.kernels.chains.differences import DifferenceChain, DifferenceNorm
-from untwine.kernels.chains.links import Link, Plan
+from untwine.kernels.chains.links import Link, Plan, known_values
 from untwine.kernels.geometry import Geometry
 from untwine.kernels.layers import torch_type
 
@@ -126,12 +126,16 @@ class Stage(nn.Module):
     def trace(self, x: Tensor, finite: bool = False) -> tuple[Tensor, tuple[Tensor, ...]]:
         """The output, and the masks that tangents need: the outputs of the ReLUs (channels last), then their bits.
 
+        In the place of the output of a ReLU there may be its input, which is positive at the same places.
+
         Args:
             x: The input.
             finite: Whether to keep what finite differences need too: the inputs of the ReLUs.
         """
         biases = [None if layer.bias is None else layer.bias[None] for layer in self._convolutions()]
         output, *kept = self._apply_chain(x, biases, tangents=False, finite=finite)
+        relus = self._relus()
+        kept[:relus] = known_values(kept[:relus], kept[2 * relus :])
         return output[0].permute(0, 3, 1, 2), tuple(kept)
 
     def forward(self, x: Tensor) -> Tensor:

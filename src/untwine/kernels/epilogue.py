@@ -21,6 +21,7 @@ class Behind:
         other: A second mask. Besides the output there is what only the first mask lets through, minus what only the
             second does: the gradient of a ReLU's input a, where relu(a + d) - relu(a) has the masks of a + d and of a.
         added: What is added to the output at the end, of its shape.
+        factor: A number for each member that `added` is multiplied by, `[members]` in float32; None for 1.
         keep: Whether the input of the ReLU is written, too.
         sums: Whether the channels of the output are summed.
     """
@@ -31,6 +32,7 @@ class Behind:
     difference: bool = False
     other: Tensor | None = None
     added: Tensor | None = None
+    factor: Tensor | None = None
     keep: bool = False
     sums: bool = False
 

@@ -76,11 +76,11 @@ def difference_norm(
     geometry: list[int],
     last: list[int],
     p: int,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """The difference d behind two layers, and gradients of the sum of |sigmoid(logits + d) - sigmoid(logits)|^p.
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """The sum of |sigmoid(logits + d) - sigmoid(logits)|^p over the differences d behind two layers, and its gradients.
 
-    They are those of the input, of both weights, and of the inputs of the ReLUs behind and before the first layer (for
-    each column).
+    The sum is in parts, `[members, parts]`. The gradients are those of the logits (for each column), of the input, of
+    both weights, and of the inputs of the ReLUs behind and before the first layer (for each column).
 
     Args:
         small: Differences `[members, images, height, width, channels]`.
@@ -96,18 +96,23 @@ def difference_norm(
     with torch.cuda.device_of(small):
         given = (small, weight, head, inputs, before, other, logits, g)
         if small.is_cuda:
-            d, slope, parts, head_parts, *crossed = cuda_kernels().difference_norm(*given, p)
+            *slopes, parts, head_parts, last_crossed, crossed = cuda_kernels().difference_norm(*given, p)
         else:
-            d, slope, parts, head_parts, *crossed = torch_reference.difference_norm(*given, after, p)
+            *slopes, parts, head_parts, last_crossed, crossed = torch_reference.difference_norm(*given, after, p)
         kernels = triton_or_torch(small)
-        return d, slope, kernels.sum_parts(parts, g), kernels.sum_parts(head_parts, after), crossed[0], crossed[1]
+        by_weights = kernels.sum_parts(parts, g), kernels.sum_parts(head_parts, after)
+        return slopes[0], slopes[1], slopes[2], *by_weights, last_crossed, crossed
 
 
 @difference_norm.register_fake
 def _(small, weight, head, inputs, before, other, logits, geometry, last, p):
     g, after = Geometry(*geometry), Geometry(*last)
     members, images = small.shape[:2]
+    parts = images
+    if small.is_cuda:
+        parts = cuda_kernels().sum_parts_count(g, "tangent_norm", members, images, small.device.index or 0)
     return (
+        logits.new_empty(members, parts),
         small.new_empty(members, images, after.hb, after.wb, after.cb),
         small.new_empty(small.shape),
         empty_weights(members, small, g),

@@ -86,6 +86,7 @@ def conv_down(
     mask: Tensor | None,
     other: Tensor | None,
     added: Tensor | None,
+    factor: Tensor | None,
     geometry: list[int],
     relu: bool,
     difference: bool,
@@ -101,10 +102,10 @@ def conv_down(
     Args:
         big: Images `[members, images, height, width, channels]`.
         weight: Weights as `Geometry.down_weight` lays them out.
-        bias, mask, other, added, relu, difference, keep, sums: What follows the product (see `Behind`).
+        bias, mask, other, added, factor, relu, difference, keep, sums: What follows the product (see `Behind`).
         geometry: The sizes of the layer.
     """
-    g, behind = Geometry(*geometry), Behind(bias, relu, mask, difference, other, added, keep, sums)
+    g, behind = Geometry(*geometry), Behind(bias, relu, mask, difference, other, added, factor, keep, sums)
     with torch.cuda.device_of(big):
         if has_cuda_kernel(big, g, "conv_down"):
             return cuda_kernels().conv_down(big, weight, behind, g)
@@ -113,8 +114,8 @@ def conv_down(
 
 
 @conv_down.register_fake
-def _(big, weight, bias, mask, other, added, geometry, relu, difference, keep, sums):
-    g, behind = Geometry(*geometry), Behind(bias, relu, mask, difference, other, added, keep, sums)
+def _(big, weight, bias, mask, other, added, factor, geometry, relu, difference, keep, sums):
+    g, behind = Geometry(*geometry), Behind(bias, relu, mask, difference, other, added, factor, keep, sums)
     return _fake(big, big.new_empty(*big.shape[:2], g.hs, g.ws, g.cs), g, "conv_down", behind)
 
 
@@ -126,6 +127,7 @@ def conv_up(
     mask: Tensor | None,
     other: Tensor | None,
     added: Tensor | None,
+    factor: Tensor | None,
     geometry: list[int],
     relu: bool,
     difference: bool,
@@ -136,7 +138,7 @@ def conv_up(
 
     Arguments and results as for `conv_down`, with weights as `Geometry.up_weight` lays them out.
     """
-    g, behind = Geometry(*geometry), Behind(bias, relu, mask, difference, other, added, keep, sums)
+    g, behind = Geometry(*geometry), Behind(bias, relu, mask, difference, other, added, factor, keep, sums)
     with torch.cuda.device_of(small):
         if has_cuda_kernel(small, g, "conv_up"):
             return cuda_kernels().conv_up(small, weight, behind, g)[:3]
@@ -145,8 +147,8 @@ def conv_up(
 
 
 @conv_up.register_fake
-def _(small, weight, bias, mask, other, added, geometry, relu, difference, keep, sums):
-    g, behind = Geometry(*geometry), Behind(bias, relu, mask, difference, other, added, keep, sums)
+def _(small, weight, bias, mask, other, added, factor, geometry, relu, difference, keep, sums):
+    g, behind = Geometry(*geometry), Behind(bias, relu, mask, difference, other, added, factor, keep, sums)
     return _fake(small, small.new_empty(*small.shape[:2], g.hb, g.wb, g.cb), g, "conv_up", behind)
 
 
@@ -167,6 +169,8 @@ def conv_up_fold(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """A `conv_up` and the next one, to few channels: the three results of the first, and the output of the second.
 
+    With `keep` the first of them is empty: the input of the ReLU, the third, says the same.
+
     Args:
         small, weight, bias, mask: As for `conv_up`.
         head: The weights of the next layer, as `Geometry.head_weight` lays them out.
@@ -183,7 +187,8 @@ def conv_up_fold(
             return out, bits, extra, folded
         kernels = triton_or_torch(small)
         out, extra, taps = kernels.conv_up(small, weight, behind, g, head)
-        return out, empty_bits(out, False), extra, kernels.fold(taps, head_bias, after, precise)
+        bits, folded = empty_bits(out, False), kernels.fold(taps, head_bias, after, precise)
+        return out.new_empty(len(out), 0) if keep else out, bits, extra, folded
 
 
 @conv_up_fold.register_fake
@@ -192,7 +197,8 @@ def _(small, weight, bias, mask, head, head_bias, geometry, last, relu, differen
     out = small.new_empty(*small.shape[:2], g.hb, g.wb, g.cb)
     dtype = _sum_dtype(small) if precise else small.dtype
     folded = small.new_empty(*small.shape[:2], after.hb, after.wb, after.cb, dtype=dtype)
-    return *_fake_outputs(out, behind, has_cuda_fold(small, g, after)), folded
+    bits, extra = _fake_outputs(out, behind, has_cuda_fold(small, g, after))[1:]
+    return out.new_empty(len(out), 0) if keep else out, bits, extra, folded
 
 
 def empty_weights(members: int, x: Tensor, g: Geometry) -> Tensor:
@@ -201,24 +207,44 @@ def empty_weights(members: int, x: Tensor, g: Geometry) -> Tensor:
 
 
 @torch.library.custom_op("untwine::weight_gradient", mutates_args=())
-def weight_gradient(small: Tensor, big: Tensor, geometry: list[int]) -> Tensor:
+def weight_gradient(small: Tensor, big: Tensor, geometry: list[int], relu: bool) -> Tensor:
     """The gradient of the weights: `[members, cs, cb, k, k]`.
 
     Args:
         small: The small images of a transposed convolution, or the gradient of a convolution's output.
         big: The other of the two.
         geometry: The sizes of the layer.
+        relu: Whether the small images pass a ReLU first.
     """
     g = Geometry(*geometry)
     with torch.cuda.device_of(small):
         kernels = triton_or_torch(small)
-        source = cuda_kernels() if has_cuda_kernel(small, g, "weight_gradient") else kernels
-        return kernels.sum_parts(source.weight_gradient(small, big, g), g)
+        if has_cuda_kernel(small, g, "weight_gradient"):
+            parts = cuda_kernels().weight_gradient(small, big, g, relu)
+        else:
+            parts = kernels.weight_gradient(small.relu() if relu else small, big, g)
+        return kernels.sum_parts(parts, g)
 
 
 @weight_gradient.register_fake
-def _(small, big, geometry):
+def _(small, big, geometry, relu):
     return empty_weights(small.shape[0], small, Geometry(*geometry))
+
+
+@torch.library.custom_op("untwine::scaled", mutates_args=())
+def scaled(x: Tensor, factor: Tensor) -> Tensor:
+    """`x` times a number for each member: an operator, so that `fusion` can leave it to the kernel that adds it.
+
+    Args:
+        x: Numbers, `[members, ...]`.
+        factor: The number of each member.
+    """
+    return (x * factor.reshape(-1, *[1] * (x.ndim - 1))).to(x.dtype)
+
+
+@scaled.register_fake
+def _(x, factor):
+    return torch.empty_like(x)
 
 
 def merge_members(count: int, arguments: Sequence[Any], dims: Sequence[Any]) -> list[Any]:
@@ -265,8 +291,6 @@ def _register_vmap(operator: Any) -> None:
     operator.register_vmap(rule)
 
 
-for _operator in (conv_down, conv_up, conv_up_fold, weight_gradient):
+OPERATORS = (conv_down, conv_up, conv_up_fold, weight_gradient, scaled)
+for _operator in OPERATORS:
     _register_vmap(_operator)
-
-
-OPERATORS = (conv_down, conv_up, conv_up_fold, weight_gradient)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
+from untwine.kernels.differences import difference_and_slopes
 from untwine.kernels.epilogue import Behind
 from untwine.kernels.geometry import Geometry
 
@@ -41,7 +42,8 @@ def _finish(out: Tensor, behind: Behind) -> tuple[Tensor, Tensor]:
     if behind.other is not None:
         extra = out - extra * (_in_turn(behind.other, count) > 0)
     if behind.added is not None:
-        out = out + behind.added
+        factor = 1.0 if behind.factor is None else behind.factor[:, None, None, None, None]
+        out = out + factor * behind.added
     return out, extra if behind.has_extra else out.new_empty(len(out), 0)
 
 
@@ -132,21 +134,21 @@ def tangent_norm(
 def difference_norm(
     small: Tensor, w: Tensor, last_w: Tensor, inputs: Tensor, before: Tensor, other: Tensor, logits: Tensor,
     g: Geometry, last: Geometry, p: int,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    """The difference d behind two layers, and gradients of the sum of |sigmoid(logits + d) - sigmoid(logits)|^p.
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """The sum of |sigmoid(logits + d) - sigmoid(logits)|^p over the differences d behind two layers, and its gradients.
 
-    They are those of the input, of both weights, and of the inputs of the ReLUs behind and before the first layer.
-    Arguments as for `norm_operators.difference_norm`.
+    Results and arguments as for `norm_operators.difference_norm`; a part of the sum is an image.
     """
     dtype = small.dtype
     behind, head = Behind(mask=inputs, difference=True), last.head_weight(last_w, dtype)
     middle, moved, taps = conv_up(small, g.up_weight(w, dtype), behind, g, head)
     d = fold(taps, None, last, False)
-    start = _in_turn(logits[..., None], d.shape[1]).to(dtype)
-    end = (start + d).sigmoid()
-    slopes = (d.sign() if p == 1 else 2 * (end - start.sigmoid())) * end * (1 - end)
+    start = _in_turn(logits[..., None], d.shape[1])
+    difference, by_step, by_logits = difference_and_slopes(nn.Sigmoid(), start, d.to(start.dtype))
+    powers, outer = (difference.abs(), difference.sign()) if p == 1 else (difference.square(), 2 * difference)
+    slopes, logit_slopes = ((outer * inner).to(dtype) for inner in (by_step, by_logits))
     behind = Behind(mask=moved, other=inputs)
     inner, middle_crossed = conv_down(slopes, last.down_weight(last_w, dtype), behind, last)
     slope, crossed = conv_down(inner, g.down_weight(w, dtype), Behind(mask=before, other=other), g)
     gradients = weight_gradient(small, inner, g), weight_gradient(middle, slopes, last)
-    return d, slope, *gradients, middle_crossed, crossed
+    return powers.sum((2, 3, 4)), logit_slopes, slope, *gradients, middle_crossed, crossed

@@ -24,9 +24,9 @@ import triton.language as tl  # type: ignore[import-not-found]
 @no_type_check
 @triton.jit
 def _finish(
-    acc, columns, bias, mask, mask_at, other, other_at, added, at, valid,
+    acc, columns, bias, mask, mask_at, other, other_at, added, factor, at, valid,
     RELU: tl.constexpr, BIAS: tl.constexpr, MASK: tl.constexpr, OTHER: tl.constexpr, ADDED: tl.constexpr,
-    STEP: tl.constexpr,
+    FACTOR: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
     """An output after all that follows the product (`epilogue.Behind`), and the second result.
 
@@ -50,7 +50,8 @@ def _finish(
         second = tl.load(other + other_at[:, None] + columns[None, :], mask=valid, other=0.0)
         extra = acc - tl.where(second > 0, extra, 0.0)
     if ADDED:
-        acc += tl.load(added + at[:, None] + columns[None, :], mask=valid, other=0.0).to(tl.float32)
+        more = tl.load(added + at[:, None] + columns[None, :], mask=valid, other=0.0).to(tl.float32)
+        acc += tl.load(factor) * more if FACTOR else more
     return acc, extra
 
 
@@ -70,12 +71,12 @@ def _patches(
 @no_type_check
 @triton.jit
 def conv_down(
-    big, weight, bias, mask, other, added, out, extra, big_stride, images,
+    big, weight, bias, mask, other, added, factor, out, extra, big_stride, images,
     masks, mask_member, mask_image, others, other_member, other_image,
     HB: tl.constexpr, WB: tl.constexpr, CB: tl.constexpr, HS: tl.constexpr, WS: tl.constexpr, CS: tl.constexpr,
     K: tl.constexpr, STRIDE: tl.constexpr, PAD: tl.constexpr,
     RELU: tl.constexpr, BIAS: tl.constexpr, MASK: tl.constexpr, OTHER: tl.constexpr, ADDED: tl.constexpr,
-    STEP: tl.constexpr, EXTRA: tl.constexpr, PRECISION: tl.constexpr,
+    FACTOR: tl.constexpr, STEP: tl.constexpr, EXTRA: tl.constexpr, PRECISION: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, KW: tl.constexpr,
 ):  # fmt: skip
     member = tl.program_id(1).to(tl.int64)
@@ -101,8 +102,9 @@ def conv_down(
     other_at = member * other_member + image % others * other_image + place * CS
     at = (member * images * (HS * WS) + rows) * CS
     acc, second = _finish(
-        acc, columns, bias_values, mask, mask_at, other, other_at, added, at, ok, RELU, BIAS, MASK, OTHER, ADDED, STEP
-    )
+        acc, columns, bias_values, mask, mask_at, other, other_at, added, factor + member, at, ok,
+        RELU, BIAS, MASK, OTHER, ADDED, FACTOR, STEP,
+    )  # fmt: skip
     tl.store(out + at[:, None] + columns[None, :], acc.to(out.dtype.element_ty), mask=ok)
     if EXTRA:
         tl.store(extra + at[:, None] + columns[None, :], second.to(out.dtype.element_ty), mask=ok)
@@ -111,12 +113,12 @@ def conv_down(
 @no_type_check
 @triton.jit
 def conv_up(
-    small, weight, bias, mask, other, added, head, out, extra, taps, small_stride, images,
+    small, weight, bias, mask, other, added, factor, head, out, extra, taps, small_stride, images,
     masks, mask_member, mask_image, others, other_member, other_image,
     HB: tl.constexpr, WB: tl.constexpr, CB: tl.constexpr, HS: tl.constexpr, WS: tl.constexpr, CS: tl.constexpr,
     T: tl.constexpr, STRIDE: tl.constexpr, PAD: tl.constexpr,
     RELU: tl.constexpr, BIAS: tl.constexpr, MASK: tl.constexpr, OTHER: tl.constexpr, ADDED: tl.constexpr,
-    STEP: tl.constexpr, EXTRA: tl.constexpr, HEAD: tl.constexpr,
+    FACTOR: tl.constexpr, STEP: tl.constexpr, EXTRA: tl.constexpr, HEAD: tl.constexpr,
     PRECISION: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, KW: tl.constexpr, PHASES: tl.constexpr,
 ):  # fmt: skip
     H: tl.constexpr = (HB + STRIDE - 1) // STRIDE
@@ -156,8 +158,8 @@ def conv_up(
         pixels = (member * images + image) * (HB * WB) + pixel
         at = pixels * CB
         acc, second = _finish(
-            acc, columns, bias_values, mask, mask_at, other, other_at, added, at, ok,
-            RELU, BIAS, MASK, OTHER, ADDED, STEP,
+            acc, columns, bias_values, mask, mask_at, other, other_at, added, factor + member, at, ok,
+            RELU, BIAS, MASK, OTHER, ADDED, FACTOR, STEP,
         )  # fmt: skip
         value = acc.to(small.dtype.element_ty)
         tl.store(out + at[:, None] + columns[None, :], value, mask=ok)

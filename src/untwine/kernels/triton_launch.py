@@ -31,14 +31,20 @@ def _contiguous_images(mask: Tensor | None) -> Tensor | None:
 
 
 def _pointers(behind: Behind, x: Tensor) -> tuple[Tensor, ...]:
-    """What follows a product as a kernel takes it: bias, masks and what is added, or any tensor in their place."""
-    given = (behind.bias, _contiguous_images(behind.mask), _contiguous_images(behind.other), behind.added)
+    """What follows a product as a kernel takes it: bias, masks, what is added and its factor, or any tensor instead."""
+    given = (
+        behind.bias,
+        _contiguous_images(behind.mask),
+        _contiguous_images(behind.other),
+        behind.added,
+        behind.factor,
+    )
     return tuple(x if tensor is None else tensor for tensor in given)
 
 
 def _flags(behind: Behind) -> tuple[bool, ...]:
     """What follows a product, as a kernel is compiled for it."""
-    there = (tensor is not None for tensor in (behind.bias, behind.mask, behind.other, behind.added))
+    there = (tensor is not None for tensor in (behind.bias, behind.mask, behind.other, behind.added, behind.factor))
     return behind.relu, *there, behind.difference, behind.has_extra
 
 

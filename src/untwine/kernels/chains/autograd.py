@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from untwine.kernels import norm_operators, operators
-from untwine.kernels.chains.links import Link, Mask, Plan, masks_of, scaled
+from untwine.kernels.chains.links import Link, Mask, Plan, known_values, masks_of, scaled
 from untwine.kernels.geometry import sum_unrolled
 
 
@@ -44,11 +44,12 @@ class Chain(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
         plan: Plan = inputs[0]
         masks = output[1 : len(output) - plan.relus] if plan.finite else output[1:]
+        relu_inputs = output[len(output) - plan.relus :] if plan.finite else ()
         ctx.plan = plan
         ctx.output_shape = output[0].shape
         ctx.mark_non_differentiable(*masks)
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*inputs[1:], *masks)
+        ctx.save_for_backward(*inputs[1:], *masks, *relu_inputs)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor | None, *other_gradients: Tensor | None) -> Any:
@@ -64,12 +65,15 @@ class Chain(torch.autograd.Function):
         if plan.tangents:
             values, masks = [x, *reversed(outputs)], masks_of(plan, rest[:relus], rest[relus:])
         else:
-            values, masks = [x, *outputs[: count - 1]], masks_of(plan, outputs[:relus], outputs[relus:])
+            outputs, bits, relu_inputs = (outputs[relus * n : relus * (n + 1)] for n in range(3))
+            outputs = known_values(outputs, relu_inputs)
+            values, masks = [x, *outputs[: count - 1]], masks_of(plan, outputs, bits)
         slope: Tensor = x.new_zeros(ctx.output_shape) if g is None else g.to(x.dtype)
         if masks[-1] is not None:
             relu = masks[-1].values
             slope = slope.unflatten(1, (-1, relu.shape[1])).where((relu > 0)[:, None], 0.0).flatten(1, 2)
-        biased = [not plan.tangents and rest[number] is not None for number in range(count)]
+        # Biases that are held need no gradient, and so no sums.
+        biased = [not plan.tangents and ctx.needs_input_grad[2 + count + number] for number in range(count)]
         needs_input = ctx.needs_input_grad[1]
         x_slope, weight_gradients, sums = plan.backward(
             slope, values, weights, masks, biased, needs_input, relu_gradients

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from untwine.kernels import norm_operators, operators
 from untwine.kernels.chains.links import Link, Mask, Plan, scaled
-from untwine.kernels.differences import difference_and_slopes
 from untwine.kernels.geometry import sum_unrolled
 
 
@@ -82,6 +81,8 @@ def _backward(
 
 def _column_sum(crossed: Tensor, images: int, scale: Tensor | None = None) -> Tensor:
     """The gradient of the inputs of a ReLU: the sum over columns, times a number for each member."""
+    if crossed.shape[1] == images:  # one column
+        return crossed if scale is None else operators.scaled(crossed, scale.contiguous())
     columns = crossed.unflatten(1, (-1, images))
     total = sum_unrolled(columns.to(torch.promote_types(crossed.dtype, torch.float32)), 1)
     return (total if scale is None else scaled(total, scale)).to(crossed.dtype)
@@ -147,14 +148,14 @@ class DifferenceNorm(torch.autograd.Function):
         laid_out = (g.up_weight(w, x.dtype, True), last.head_weight(last_w, x.dtype)) if cuda else (w, last_w)
         masks = moved[-1].for_kernel(cuda), given.masks[-2].for_kernel(cuda)
         sizes = g.to_list(), last.to_list()
-        d, slope, *slopes = norm_operators.difference_norm(step, *laid_out, given.inputs[-1], *masks, logits, *sizes, p)
-        columns = d.squeeze(-1).unflatten(1, (-1, logits.shape[1])).to(logits.dtype)
-        difference, _, by_logits = difference_and_slopes(nn.Sigmoid(), logits[:, None], columns)
-        powers, signs = (difference.abs(), difference.sign()) if p == 1 else (difference.square(), 2 * difference)
-        logit_slopes = sum_unrolled(signs * by_logits, 1)
+        sums, by_logits, slope, *slopes = norm_operators.difference_norm(
+            step, *laid_out, given.inputs[-1], *masks, logits, *sizes, p
+        )
+        columns = by_logits.squeeze(-1).unflatten(1, (-1, logits.shape[1]))
+        logit_slopes = sum_unrolled(columns.to(logits.dtype), 1)
         weight_slopes = [gradient.to(w.dtype) for gradient in slopes[:2]]
         kept = *outputs, *(mask.values for mask in moved), *(mask.bits for mask in moved)
-        return sum_unrolled(powers, 1).sum((1, 2, 3)), logit_slopes, slope, *weight_slopes, *slopes[2:], *kept
+        return sums.sum(1), logit_slopes, slope, *weight_slopes, *slopes[2:], *kept
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:

@@ -84,7 +84,7 @@ class Link:
         laid_out = g.up_weight(w, x.dtype, cuda) if up else g.down_weight(w, x.dtype, cuda)
         operator = operators.conv_up if up else operators.conv_down
         masks = (one.for_kernel(cuda) if isinstance(one, Mask) else one for one in (mask, other))
-        return operator(x, laid_out, bias, *masks, added, g.to_list(), relu, difference, keep, sums)
+        return operator(x, laid_out, bias, *masks, added, None, g.to_list(), relu, difference, keep, sums)
 
     def forward_fold(
         self, x: Tensor, w: Tensor, bias: Tensor | None, mask: Mask | Tensor | None, relu: bool, keep: bool,
@@ -92,6 +92,7 @@ class Link:
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
         """The output of this link, its bits, the input of its ReLU, and the output of the last link, to few channels.
 
+        With `keep` there is no output of this link: it is the input of its ReLU without what is negative.
         A `mask` that is a tensor is the input of the ReLU, which the product moves (see `step`).
         """
         g, difference = self.geometry, isinstance(mask, Tensor)
@@ -102,10 +103,11 @@ class Link:
             x, laid_out, bias, given, head, last_bias, *sizes, relu, difference, keep, precise
         )
 
-    def weight_gradient(self, x: Tensor, g: Tensor) -> Tensor:
-        """The gradient of the weights, from the input and the gradient of the output."""
+    def weight_gradient(self, x: Tensor, g: Tensor, relu: bool = False) -> Tensor:
+        """The gradient of the weights, from the gradient of the output and the input, or with `relu` that of a ReLU."""
+        assert self.up or not relu
         small, big = (x, g) if self.up else (g, x)
-        return operators.weight_gradient(small, big, self.geometry.to_list())
+        return operators.weight_gradient(small, big, self.geometry.to_list(), relu)
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,10 @@ class Plan:
     def forward(
         self, x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor | None], masks: Sequence[Mask | None]
     ) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
-        """The output of every link, the bits of every ReLU, and their inputs if the plan is `finite`."""
+        """The output of every link, the bits of every ReLU, and their inputs if the plan is `finite`.
+
+        Where both `folds` and `finite` hold, the output of the last ReLU is empty, since it follows from its input.
+        """
         outputs, bits, inputs = [], [], []
         for number, link in enumerate(self.links):
             w, bias, mask, relu = weights[number], biases[number], masks[number], link.relu and not self.tangents
@@ -164,7 +169,7 @@ class Plan:
 
         Args:
             g: The gradient of the output, already masked by the last ReLU.
-            inputs: The input of each link.
+            inputs: The input of each link; that of the last ReLU for a last link that `folds`, if the plan is `finite`.
             weights: The weights of each link.
             masks: The mask of the ReLU behind each link.
             biased: Whether each link has a bias.
@@ -183,7 +188,8 @@ class Plan:
         for number in reversed(range(count)):
             link, w = self.links[number], weights[number]
             g = g.contiguous()
-            weight_gradients.append(link.weight_gradient(inputs[number], g).to(w.dtype))
+            relu = self.finite and self.folds and number == count - 1
+            weight_gradients.append(link.weight_gradient(inputs[number], g, relu).to(w.dtype))
             if number:
                 g, sums = link.backward(g, w, masks[number - 1], biased[number - 1], relu_gradients[number - 1])
                 if biased[number - 1]:
@@ -191,6 +197,18 @@ class Plan:
             elif needs_input:
                 g = link.backward(g, w, None, False)[0]
         return g if needs_input else None, weight_gradients[::-1], bias_gradients
+
+
+def known_values(outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:
+    """The outputs of ReLUs; in the place of one that is empty, its input, which is positive where the output is.
+
+    Args:
+        outputs: The outputs of some ReLUs.
+        inputs: Their inputs; empty if no output is.
+    """
+    if not inputs:
+        return list(outputs)
+    return [out if out.shape[-1] else given.detach() for out, given in zip(outputs, inputs, strict=True)]
 
 
 def masks_of(plan: Plan, values: Sequence[Tensor], bits: Sequence[Tensor]) -> list[Mask | None]:

@@ -6,11 +6,12 @@
 //   HB WB CB, HS WS CS  height, width and channels of the big and of the small image
 //   PAD                 padding
 //   IM TI               images of a tile, and its rows of positions
-//   RELU BIAS           what follows the product
-//   MASK                1 for bits, 2 for the output of a ReLU; 3 for the input of one, which the product moves
-//   OTHER               whether there is a second mask: 1 for bits, 2 for the output of a ReLU
+//   RELU BIAS           what follows the product; for the gradient of weights RELU is what precedes the small image
+//   MASK                1 for bits, 2 for the output or input of a ReLU; 3 for the input of one, which the product moves
+//   OTHER               whether there is a second mask: 1 for bits, 2 for the output or input of a ReLU
 //   ADDED               whether something is added in the end
-//   KEEP                whether the input of the ReLU is written, too
+//   FACTOR              whether that is multiplied by a number for each member
+//   KEEP                whether the input of the ReLU is written, too; with HEAD it is written instead
 //   HEAD                whether the next layer is computed, too
 //   OUT32               whether the output of the next layer is float32
 //   SUMS                whether the channels of the output are summed

@@ -6,7 +6,7 @@ static_assert(TILE + 16 * CB * CS * 2 <= SHARED);
 
 extern "C" __global__ void __launch_bounds__(THREADS) conv_down(
     const u16* __restrict__ big, const u16* __restrict__ weight, const float* __restrict__ bias,
-    const void* __restrict__ mask, const void* __restrict__ other, const u16* __restrict__ added,
+    const void* __restrict__ mask, const void* __restrict__ other, const u16* __restrict__ added, const float* __restrict__ factor,
     u16* __restrict__ out, void* __restrict__ summary, u16* __restrict__ extra, i64 big_stride, int images,
     int masks, i64 mask_member, i64 mask_image, int others, i64 other_member, i64 other_image) {
     int member = blockIdx.y, lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
@@ -15,6 +15,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) conv_down(
     clear(pixels, TILE);
     big += member * big_stride;
     if (BIAS) bias += member * CS + (lane & 3) * 8;
+    float times = FACTOR ? factor[member] : 1.f;
     int count = (images + IM - 1) / IM * BANDS;
     u32 start[MT][2], weight_at[2][NT / 2];  // where a lane reads; the next 16 channels are at an address ^ 32
     for (int m = 0; m < MT; m++) {
@@ -80,8 +81,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) conv_down(
             for (int e = 0; e < 2; e++) {
                 int p = (warp * MT + m) * 16 + (lane >> 2) + 8 * e;
                 for (int n = 0; n < NT / 4; n++)
-                    conclude(c[m] + n * 4, e, bias + n * 32, kept[m][e][n], second[m][e][n], added, out, summary, extra,
-                             first + p * CS + n * 32, p < P && p < there, total[n]);
+                    conclude(c[m] + n * 4, e, bias + n * 32, kept[m][e][n], second[m][e][n], added, times, out, summary,
+                             extra, first + p * CS + n * 32, p < P && p < there, total[n]);
             }
     }
     write_sums<NT / 4>(summary, total);

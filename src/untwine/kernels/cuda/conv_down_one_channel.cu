@@ -4,7 +4,7 @@ constexpr int WARPS = 4, P = TI * WS, TILES = (P + 15) / 16, NT = CS / 8, BANDS 
 
 extern "C" __global__ void __launch_bounds__(128) conv_down_one_channel(
     const u16* __restrict__ big, const u16* __restrict__ weight, const float* __restrict__ bias,
-    const void* __restrict__ mask, const void* __restrict__ other, const u16* __restrict__ added,
+    const void* __restrict__ mask, const void* __restrict__ other, const u16* __restrict__ added, const float* __restrict__ factor,
     u16* __restrict__ out, void* __restrict__ summary, u16* __restrict__ extra, i64 big_stride, int images,
     int masks, i64 mask_member, i64 mask_image, int others, i64 other_member, i64 other_image) {
     int member = blockIdx.y, lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
@@ -18,6 +18,7 @@ extern "C" __global__ void __launch_bounds__(128) conv_down_one_channel(
     clear(address(lines), LINES);
     big += member * big_stride;
     if (BIAS) bias += member * CS + (lane & 3) * 8;
+    float times = FACTOR ? factor[member] : 1.f;
     float total[NT / 4][8] = {};
     for (int tile = blockIdx.x; tile < images * BANDS; tile += gridDim.x) {
         int number = tile / BANDS, i0 = tile % BANDS * TI;
@@ -55,7 +56,7 @@ extern "C" __global__ void __launch_bounds__(128) conv_down_one_channel(
             for (int n = 0; n < NT; n++) multiply_add(c[n], a, b[n][0], b[n][1]);
             for (int e = 0; e < 2; e++)
                 for (int n = 0; n < NT / 4; n++)
-                    conclude(c + n * 4, e, bias + n * 32, k[e][n], o[e][n], added, out, summary, extra,
+                    conclude(c + n * 4, e, bias + n * 32, k[e][n], o[e][n], added, times, out, summary, extra,
                              first + place[e] + n * 32, place[e] >= 0, total[n]);
         }
     }

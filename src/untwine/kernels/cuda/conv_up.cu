@@ -8,7 +8,7 @@ static_assert(STAGES * TILE + 16 * CS * CB * 2 + HEAD * HB * WB * WORDS * 4 <= S
 
 extern "C" __global__ void __launch_bounds__(THREADS) conv_up(
     const u16* __restrict__ small, const u16* __restrict__ weight, const float* __restrict__ bias,
-    const void* __restrict__ mask, const void* __restrict__ other, const u16* __restrict__ added,
+    const void* __restrict__ mask, const void* __restrict__ other, const u16* __restrict__ added, const float* __restrict__ factor,
     const u16* __restrict__ head, const float* __restrict__ head_bias, u16* __restrict__ out, void* __restrict__ summary,
     u16* __restrict__ extra, void* __restrict__ folded, i64 small_stride, int images,
     int masks, i64 mask_member, i64 mask_image, int others, i64 other_member, i64 other_image) {
@@ -28,6 +28,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) conv_up(
 #endif
     small += member * small_stride;
     if (BIAS) bias += member * CB + (lane & 3) * 8;
+    float times = FACTOR ? factor[member] : 1.f;
     int count = (images + IM - 1) / IM * BANDS;
     u32 start[MT][3], weight_at[2][NT / 2];  // where a lane reads; the next 16 channels are at an address ^ 32
     for (int m = 0; m < MT; m++) {
@@ -114,8 +115,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) conv_up(
                 uint4 v[2][NT / 4];
                 for (int e = 0; e < 2; e++)
                     for (int n = 0; n < NT / 4; n++)
-                        v[e][n] = conclude(c[m] + n * 4, e, bias + n * 32, kept[m][e][n], second[m][e][n], added, out, summary,
-                                           extra, first + pixel[m][e] * CB + n * 32, pixel[m][e] >= 0, total[n]);
+                        v[e][n] = conclude(c[m] + n * 4, e, bias + n * 32, kept[m][e][n], second[m][e][n], added, times, out,
+                                           summary, extra, first + pixel[m][e] * CB + n * 32, pixel[m][e] >= 0, total[n]);
 #if HEAD
                 float t[2][4] = {};
                 u32 a[2][4] = {{v[0][0].x, v[1][0].x, v[0][0].y, v[1][0].y}, {v[0][0].z, v[1][0].z, v[0][0].w, v[1][0].w}};

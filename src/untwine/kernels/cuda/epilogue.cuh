@@ -30,12 +30,12 @@ DEV u32 positive_bits(uint4 v) {
 }
 
 DEV u32 as_bits(u32 mask) { return mask; }
-DEV u32 as_bits(uint4 mask) { return nonzero_bits(mask); }
+DEV u32 as_bits(uint4 mask) { return positive_bits(mask); }
 
 // The bits of a second mask.
 DEV u32 load_other(const void* other, i64 at) {
 #if OTHER == 2
-    return nonzero_bits(*(const uint4*)((const u16*)other + at));
+    return positive_bits(*(const uint4*)((const u16*)other + at));
 #else
     return ((const unsigned char*)other)[at / 8];
 #endif
@@ -58,6 +58,9 @@ template <bool RECTIFIED = false> DEV uint4 packed(const float c[4][4], int lowe
     }
     return make_uint4(v[0], v[1], v[2], v[3]);
 }
+
+// A pair of bfloat16 after a ReLU.
+DEV u32 rectified(u32 v) { return v & ~((v >> 15 & 0x10001u) * 0xffffu); }
 
 // The numbers whose bit is set, and zeros.
 DEV uint4 only(uint4 v, u32 bits) {
@@ -100,9 +103,9 @@ DEV uint4 finish(const float c[4][4], int lower, const float* bias, Mask mask) {
     return moved(c, lower, mask);
 #else
     uint4 v = packed<RELU>(c, lower, bias);
-#if MASK == 2  // each half is zero or positive
+#if MASK == 2
     u32 w[4] = {v.x, v.y, v.z, v.w}, m[4] = {mask.x, mask.y, mask.z, mask.w};
-    for (int q = 0; q < 4; q++) w[q] &= (((m[q] & 0x7fff7fffu) + 0x7fff7fffu) >> 15 & 0x10001u) * 0xffffu;
+    for (int q = 0; q < 4; q++) w[q] &= (((m[q] & 0x7fff7fffu) + 0x7fff7fffu) >> 15 & ~(m[q] >> 15) & 0x10001u) * 0xffffu;
     v = make_uint4(w[0], w[1], w[2], w[3]);
 #elif MASK
     v = only(v, mask);
@@ -111,20 +114,25 @@ DEV uint4 finish(const float c[4][4], int lower, const float* bias, Mask mask) {
 #endif
 }
 
+// Pairs of bfloat16: v + factor * more.
+DEV u32 sum(u32 v, float factor, u32 more) {
+    return pack(low(v) + factor * low(more), high(v) + factor * high(more));
+}
+
 // Writes 8 channels of a row: the output; its bits after a ReLU, or its sums; and the input of the ReLU, or what crossed.
 // Returns the output.
 DEV uint4 conclude(
-    const float c[4][4], int lower, const float* bias, Mask mask, u32 other, const u16* added, u16* out, void* summary,
-    u16* extra, i64 at, bool there, float total[8]) {
+    const float c[4][4], int lower, const float* bias, Mask mask, u32 other, const u16* added, float factor, u16* out,
+    void* summary, u16* extra, i64 at, bool there, float total[8]) {
     uint4 v = finish(c, lower, bias, mask);
     if (!there) return v;
 #if ADDED
     uint4 more = *(const uint4*)(added + at);
-    v = make_uint4(
-        pack(low(v.x) + low(more.x), high(v.x) + high(more.x)), pack(low(v.y) + low(more.y), high(v.y) + high(more.y)),
-        pack(low(v.z) + low(more.z), high(v.z) + high(more.z)), pack(low(v.w) + low(more.w), high(v.w) + high(more.w)));
+    v = make_uint4(sum(v.x, factor, more.x), sum(v.y, factor, more.y), sum(v.z, factor, more.z), sum(v.w, factor, more.w));
 #endif
+#if !(KEEP && HEAD)  // with the next layer nobody reads what the ReLU's input gives
     *(uint4*)(out + at) = v;
+#endif
 #if KEEP
     *(uint4*)(extra + at) = packed(c, lower, bias);
 #elif OTHER

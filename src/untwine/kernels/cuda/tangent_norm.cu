@@ -5,7 +5,8 @@
 //
 // With MASK 3 finite differences take the place of tangents, and a sigmoid follows: u are its inputs, the norm is the
 // sum of |sigmoid(u + t) - sigmoid(u)|^P, `mask` are the inputs of the ReLU between the layers, and `other` is the mask
-// of the ReLU before them without the step. Then gradients are written that reach the inputs of both ReLUs.
+// of the ReLU before them without the step. Then gradients are written that reach the inputs of both ReLUs; in the place
+// of t the gradient of u; and the norm in parts, one for each warp: [members, parts].
 
 constexpr int WARPS = THREADS / 32, MT = 16 / WARPS, TW = 16 / WARPS;  // tiles of positions, and taps, of a warp
 constexpr int TILE = SMALL, MID = 1024 * 64, TAPS = 1024 * 36, BIG = BR * 2 * BC * 64;
@@ -18,7 +19,26 @@ constexpr int GIVEN = 16384 + 4096 + 1024, STEPPED = 0;  // u, and the masks of 
 #endif
 static_assert(2 * TILE + 32768 + REGION + LINED + 2 * GIVEN + STEPPED <= SHARED);
 
-DEV float sigmoid(float x) { return 1.f / (1.f + expf(-x)); }
+// sigmoid(x) and sigmoid(-x), both of them accurate where they are small.
+DEV float2 sigmoids(float x) {
+    float e = expf(-fabsf(x)), large = 1.f / (1.f + e), small = e * large;
+    return x < 0.f ? make_float2(small, large) : make_float2(large, small);
+}
+
+// Adds |difference|^P to the total, for the difference that a step makes behind a sigmoid with input u; returns the
+// gradients of that power by the step and by u.
+DEV float2 sigmoid_slopes(float u, float step, float& total) {
+    float2 start = sigmoids(u), end = sigmoids(u + step);
+    // No two large numbers are subtracted, so that a small step needs no more precision.
+    float size = -expm1f(-fabsf(step)) * (step < 0.f ? start.x * end.y : start.y * end.x);
+    float slope = end.x * end.y, power = size;
+#if POWER == 2
+    slope *= 2.f * size;
+    power *= size;
+#endif
+    total += power;
+    return make_float2(step > 0.f ? slope : step < 0.f ? -slope : 0.f, POWER * power * (start.y - end.x));
+}
 
 DEV void load_bytes(u32 to, const void* from, int count) {
     for (int n = threadIdx.x * 16; n < count; n += THREADS * 16) copy16(to + n, (const char*)from + n, true);
@@ -30,7 +50,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) tangent_norm(
     const u16* __restrict__ small, const u16* __restrict__ weight, const u16* __restrict__ head,
     const void* __restrict__ mask, const unsigned char* __restrict__ before, const unsigned char* __restrict__ other,
     const float* __restrict__ u, u16* __restrict__ t, u16* __restrict__ slope, u16* __restrict__ middle_crossed,
-    u16* __restrict__ small_crossed, float* __restrict__ parts, float* __restrict__ head_parts, i64 small_stride, int images,
+    u16* __restrict__ small_crossed, float* __restrict__ parts, float* __restrict__ head_parts,
+    float* __restrict__ sums, i64 small_stride, int images,
     int masks, i64 mask_member, i64 mask_image, int befores, i64 before_member, i64 before_image, i64 other_member, i64 other_image,
     i64 u_member, i64 u_image) {
     int member = blockIdx.y, lane = threadIdx.x & 31, warp = threadIdx.x >> 5, four = lane & 3, eight = lane >> 2;
@@ -79,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) tangent_norm(
             back_at[kc][n] = across * 64 + swizzle<4>(kc * 2 + ((lane >> 3) & 1), swizzle_row(across)) * 16;
         }
     }
-    float sum3[TW * 2][4][4] = {}, sum4[2][2][4] = {};
+    float sum3[TW * 2][4][4] = {}, sum4[2][2][4] = {}, total = 0.f;
     load(blockIdx.x, 0);
     for (int image = blockIdx.x, turn = 0; image < images; image += gridDim.x, turn ^= 1) {
         if (image + gridDim.x < images) {
@@ -180,19 +201,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) tangent_norm(
             right = shuffle(right, lane + 31);
             left = shuffle(left, lane + 1);
             u32 pair = pack(even + (lane > 0 ? right : 0.f), odd + (lane < 31 ? left : 0.f));
-            *(u32*)(to + y * 64 + 2 * lane) = pair;
             float2 weigh = *(const float2*)(weighed + y * 64 + 2 * lane);
             float a = low(pair), b = high(pair);
 #if MASK == 3
-            float left_end = sigmoid(weigh.x + a), right_end = sigmoid(weigh.y + b);
-            float left_slope = left_end * (1.f - left_end), right_slope = right_end * (1.f - right_end);
-#if POWER == 1
-            a = a > 0.f ? left_slope : a < 0.f ? -left_slope : 0.f;
-            b = b > 0.f ? right_slope : b < 0.f ? -right_slope : 0.f;
-#else
-            a = 2.f * (left_end - sigmoid(weigh.x)) * left_slope;
-            b = 2.f * (right_end - sigmoid(weigh.y)) * right_slope;
-#endif
+            float2 first = sigmoid_slopes(weigh.x, a, total), second = sigmoid_slopes(weigh.y, b, total);
+            a = first.x;
+            b = second.x;
+            pair = pack(first.y, second.y);
 #elif POWER == 1
             a = a > 0.f ? weigh.x : a < 0.f ? -weigh.x : 0.f;
             b = b > 0.f ? weigh.y : b < 0.f ? -weigh.y : 0.f;
@@ -200,6 +215,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) tangent_norm(
             a *= 2.f * weigh.x;
             b *= 2.f * weigh.y;
 #endif
+            *(u32*)(to + y * 64 + 2 * lane) = pair;
             pair = pack(a, b);
             lines[(y + 1) * LINE + 2 * lane + 1] = (u16)pair;
             lines[(y + 1) * LINE + 2 * lane + 2] = (u16)(pair >> 16);
@@ -338,6 +354,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) tangent_norm(
                 int row = (warp * TW + m / 2) * 32 + channel_of_column(m % 2 * 16 + eight + 8 * e);
                 *(float2*)(parts + row * 32 + n * 8 + four * 2) = make_float2(sum3[m][n][2 * e], sum3[m][n][2 * e + 1]);
             }
+#if MASK == 3
+    for (int distance = 1; distance < 32; distance *= 2) total += shuffle(total, lane ^ distance);
+    if (lane == 0) sums[(member * gridDim.x + blockIdx.x) * WARPS + warp] = total;
+#endif
     head_parts += (((i64)blockIdx.x * WARPS + warp) * gridDim.y + member) * 512;
     for (int m = 0; m < 2; m++)
         for (int n = 0; n < 2; n++)

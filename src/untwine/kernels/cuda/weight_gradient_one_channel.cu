@@ -42,6 +42,8 @@ extern "C" __global__ void __launch_bounds__(128) weight_gradient_one_channel(
             for (int m = 0; m < MT; m++) {
                 u32 a[4];
                 load_transposed(a, smalls + row * (CS * 2) + swizzle<SCH>(m * 2 + ((lane >> 3) & 1), row) * 16);
+                if (RELU)
+                    for (int r = 0; r < 4; r++) a[r] = rectified(a[r]);
                 multiply_add(c[m][0], a, b[0][0], b[0][1]);
                 multiply_add(c[m][1], a, b[1][0], b[1][1]);
             }

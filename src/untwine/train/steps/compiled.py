@@ -21,6 +21,7 @@ from torch.distributions import Distribution
 from torch.utils import _pytree as pytree
 
 from untwine.kernels.dispatch import fast
+from untwine.kernels.fusion import fold_factors
 from untwine.train.steps.batches import Batches, Block, Inputs
 from untwine.train.steps.pack import Turn
 from untwine.train.steps.step import PlainStep, Schedules
@@ -200,7 +201,9 @@ def _traced(function: Callable[..., Any], tensors: list[Tensor]) -> torch.fx.Gra
         for node in pure.graph.find_nodes(op="call_function", target=identity):
             node.replace_all_uses_with(node.args[0])
             pure.graph.erase_node(node)
-    return torch.fx.GraphModule(pure, fx_graph_cse(pure.graph))
+    graph = fx_graph_cse(pure.graph)
+    fold_factors(graph)
+    return torch.fx.GraphModule(pure, graph)
 
 
 def _inductor(traced: torch.fx.GraphModule, tensors: list[Tensor]) -> Callable[..., Any]:
