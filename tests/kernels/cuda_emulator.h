@@ -1,6 +1,7 @@
 // A CUDA block on a CPU: its threads are coroutines, which take turns where they wait for each other.
 // It replaces the few instructions that the kernels have as assembler, so that they run without a GPU.
 // Each kernel compiles it again: it does without the containers and the mathematics of C++, which take longer than it.
+#include <math.h>
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
