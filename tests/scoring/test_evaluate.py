@@ -13,7 +13,7 @@ from helpers import tiny
 
 import untwine as uw
 from untwine.errors import UntwineError
-from untwine.scoring import storage
+from untwine.scores import storage
 from untwine.scoring.compare import comparisons
 from untwine.scoring.evaluation import PartlyScored
 from untwine.scoring.requests import requests

@@ -16,7 +16,8 @@ from helpers import tiny
 
 import untwine as uw
 from untwine.errors import UntwineError
-from untwine.scoring import evaluation, storage
+from untwine.scores import storage
+from untwine.scoring import evaluation
 from untwine.scoring.sources import Source
 from untwine.train import record
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
+from untwine import files
 from untwine._version import __version__
 from untwine.errors import UntwineError
 from untwine.methods import methods
@@ -120,7 +121,7 @@ class Folder:
 
     def write(self) -> None:
         """Write `run.json`."""
-        checkpoint.write_json(self.path / "run.json", self.content)
+        files.write_json(self.path / "run.json", self.content)
 
     def entry(self, name: str) -> dict[str, Any]:
         """What is written of a member."""

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from untwine import files
 from untwine._version import __version__
 from untwine.errors import UntwineError
 from untwine.locks import locked
 from untwine.metrics import Score
-from untwine.train import checkpoint
 
 FORMAT = 2
 FILE = "scores.json"
@@ -67,7 +67,7 @@ def write(path: Path, entry: Entry) -> None:
             entry = {**entry, "members": old["members"] | entry["members"]}
         others = {name: _marked(other, entry["label"]) for name, other in entries.items()}
         scores = list((others | {key(entry): entry}).values())
-        checkpoint.write_json(path / FILE, {"format": FORMAT, "scores": scores})
+        files.write_json(path / FILE, {"format": FORMAT, "scores": scores})
 
 
 def _marked(entry: Entry, taken: str) -> Entry:
