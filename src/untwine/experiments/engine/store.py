@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from untwine import data, files
+from untwine import files
 from untwine._version import __version__
 from untwine.errors import Diverged, Unavailable, UntwineError
 from untwine.experiments.engine.contract import Case, Trained
@@ -115,8 +115,8 @@ class Store:
         for name in alive:
             members.append(models[name][0].named([other.name for other in members]))
         ensemble = Ensemble(members, [models[name][1] for name in alive], device)
-        ensemble.dataset = data.build(case.run.dataset)
-        return Trained(case.columns, ensemble, ensemble.dataset, [histories[name] for name in alive])
+        ensemble.run = case.run
+        return Trained(case.columns, ensemble, ensemble.dataset(), [histories[name] for name in alive])
 
     def facts(self, cases: Sequence[Case]) -> dict[str, Any]:
         """How many members these cases have, how many of them diverged, on what they were trained, and for how long."""
