@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from untwine.data import Dataset
+from untwine.differences import own_numbers
 from untwine.errors import UntwineError
 from untwine.scores import storage
 from untwine.scores.scores import Scores
 from untwine.scoring.collapse import active_counts, judged, warn_of_collapse
 from untwine.scoring.requests import Conditions, requests
-from untwine.scoring.results import own_numbers
 from untwine.scoring.scorer import Scorer, default_radius
 from untwine.train.ensemble import Ensemble, load
 from untwine.train.record import Record

@@ -20,6 +20,7 @@ from untwine.train.ensemble import Ensemble, gather
 from untwine.train.joining import joined, structure
 from untwine.train.loop import fit
 from untwine.train.member import Member, digest
+from untwine.train.names import named
 from untwine.train.progress import Reporter
 from untwine.train.record import FINISHED, Record
 from untwine.train.run import Run
@@ -111,9 +112,7 @@ class Store:
             for i, member in enumerate(part.members):
                 models[member.id] = member, part.member(i)
                 histories[member.id] = list(_of_member(part.history, member.name))
-        members: list[Any] = []
-        for name in alive:
-            members.append(models[name][0].named([other.name for other in members]))
+        members = named([models[name][0] for name in alive])
         ensemble = Ensemble(members, [models[name][1] for name in alive], device)
         ensemble.run = case.run
         return Trained(case.columns, ensemble, ensemble.dataset(), [histories[name] for name in alive])
