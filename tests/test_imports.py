@@ -19,7 +19,9 @@ LEVELS = [
     {"launch"},
     {"report"},
     {"scoring"},
-    {"train", "metrics", "analysis"},
+    {"train", "analysis"},
+    {"scores"},
+    {"metrics"},
     {"methods"},  # reaches what is below through untwine.vocabulary alone, and so stays free of torch
     {"objective"},
     {"model"},

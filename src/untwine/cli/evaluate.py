@@ -24,9 +24,10 @@ USAGE = "untwine evaluate RUN [RUN ...] [OPTIONS]"
 
 
 def evaluate(args: list[str]) -> None:
-    from untwine.scoring import evaluation, scorer, storage
+    from untwine.scores import storage
+    from untwine.scores.scores import Scores
+    from untwine.scoring import evaluation, scorer
     from untwine.scoring.compare import comparisons
-    from untwine.scoring.scores import Scores
     from untwine.train.devices import pick_device
 
     paths, rest = _paths(args)
