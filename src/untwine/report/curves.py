@@ -26,6 +26,7 @@ def curves(
     histories: Mapping[str, History] | History,
     terms: Sequence[str] | None = None,
     across: int = 3,
+    legend: bool = True,
     title: str = "",
 ) -> Figure:
     """Every logged term over the steps of training: the mean over members, and a band from the least to the largest.
@@ -36,6 +37,7 @@ def curves(
         histories: `ensemble.history`, or the histories of several runs by name.
         terms: The terms to draw, a panel each; None draws every term.
         across: The most panels in one row.
+        legend: Whether the names of several runs are written below.
         title: Written above.
 
     >>> history = [{"step": step, "members": {"seed-0": {"loss": 1.0 / step}}} for step in (100, 200)]
@@ -59,7 +61,7 @@ def curves(
         axes.remove()
     for axes, term in zip(panels, wanted, strict=False):
         _panel(axes, term, {name: of_run[term] for name, of_run in by_run.items() if term in of_run}, list(by_run))
-    if len(by_run) > 1:
+    if legend and len(by_run) > 1:
         handles: dict[str, Any] = {}
         for axes in panels[: len(wanted)]:
             handles |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))

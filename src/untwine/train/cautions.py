@@ -110,8 +110,8 @@ def collapsed(known: Known) -> Iterator[Caution]:
     if names := [member.name for member in known.members if known.active.get(member.name) == 0]:
         yield Caution(
             "collapsed",
-            f"Collapsed: {', '.join(names)}{_share(names, known)}. No latent is active: posteriors are about as wide as "
-            "the prior, so the decoder can hardly use the codes, and images of all codes look alike.",
+            f"Collapsed: {', '.join(names)}{_share(names, known)}. No latent is active: posteriors are about as wide "
+            "as the prior, so the decoder can hardly use the codes, and images of all codes look alike.",
             "Train longer, or with a smaller weight on the KL, or let that weight rise slowly (--anneal).",
         )
 
@@ -148,8 +148,8 @@ def ramps(known: Known) -> Iterator[Caution]:
     for end, names in together.items():
         yield Caution(
             "ramp",
-            f"The weight of {' and of '.join(names)} changed until step {end:,} of {known.steps:,}, so whether the loss "
-            "has settled cannot be told.",
+            f"The weight of {' and of '.join(names)} changed until step {end:,} of {known.steps:,}, so whether the "
+            "loss has settled cannot be told.",
             "Train some steps more at the final weight.",
             serious=False,
         )
@@ -212,7 +212,8 @@ def still_falls(course: Course, steps: int) -> Fall | None:
     if excess.std() == 0:
         p = 0.0 if excess[0] > 0 else 1.0
     else:
-        p = float(stats.ttest_1samp(excess, 0.0, alternative="greater").pvalue)
+        test: Any = stats.ttest_1samp(excess, 0.0, alternative="greater")
+        p = float(test.pvalue)
     return Fall(float(falls.mean()), float(falls.mean() / max(level.mean(), 1e-12)), p, len(falls), over)
 
 

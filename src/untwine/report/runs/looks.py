@@ -82,7 +82,9 @@ class Looks:
         """The decoded codes of the examples that are shown."""
         return self.ensemble.decode(self.means[:, : self.shown]).numpy()
 
-    def traversals(self, example: int, steps: int, count: int) -> Float[np.ndarray, "members latents steps channels y x"]:
+    def traversals(
+        self, example: int, steps: int, count: int
+    ) -> Float[np.ndarray, "members latents steps channels y x"]:
         """Images along the most useful latents of each model, through the code of an example.
 
         Args:

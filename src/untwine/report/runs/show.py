@@ -17,6 +17,7 @@ from untwine.report.saving import picture_format
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+STEPS = 11  # images along a latent
 MOST_MODELS = 4  # in one picture, unless members are named
 
 # Pictures by the end of their file's name.
@@ -25,13 +26,14 @@ Pictures = dict[str, "Figure"]
 
 def traversals(looks: Looks, latents: int) -> Pictures:
     """A picture of each model: its latents from the most useful on, each over its range."""
-    drawn = {}
-    images = looks.traversals(0, 11, latents)
+    drawn: Pictures = {}
+    images = looks.traversals(0, STEPS, latents)
     for i, name in enumerate(looks.names):
         order = looks.useful[0][i, :latents]
         title = f"{name}: traversals, most useful latents first"
-        drawn[f"-{name}"] = figures.traversals(images[i], order, looks.ranges[i, order], title=title)
-    return drawn if len(drawn) > 1 else {"": figure for figure in drawn.values()}
+        end = name if len(looks.names) > 1 else ""
+        drawn[end] = figures.traversals(images[i], order, looks.ranges[i, order], title=title)
+    return drawn
 
 
 def columns(looks: Looks, latents: int) -> Pictures:
@@ -94,10 +96,12 @@ def show(
     check_show(what, out, latents, examples, seed)
     source = opened(run, device)
     target = Path(out) if out is not None else Path("shown") / f"{slug(source.name)}-{what}.png"
-    drawn = _curves(source, members) if what == CURVES else PICTURES[what](_looks(source, members, examples, seed), latents)
+    drawn = (
+        _curves(source, members) if what == CURVES else PICTURES[what](_looks(source, members, examples, seed), latents)
+    )
     files = []
     for end, figure in drawn.items():
-        file = target.with_name(f"{target.stem}{slug(end) and '-' + slug(end)}{target.suffix}")
+        file = target.with_name("-".join(filter(None, (target.stem, slug(end)))) + target.suffix)
         try:
             figures.save(figure, file)
         except OSError as error:
@@ -138,7 +142,9 @@ def _looks(run: OpenedRun, members: Sequence[str], examples: int, seed: int) -> 
     names = _named(members, finished) if members else finished[:MOST_MODELS]
     looks = Looks(run.ensemble, run.dataset, [finished.index(name) for name in names], examples, seed)
     if not looks.has_images:
-        raise UntwineError(f"examples of {run.dataset!r} are no images of one or three channels: there is nothing to show")
+        raise UntwineError(
+            f"examples of {run.dataset!r} are no images of one or three channels: there is nothing to show"
+        )
     return looks
 
 
