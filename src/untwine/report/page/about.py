@@ -50,15 +50,22 @@ def trained(contents: Contents) -> Markup:
     different = [key for key in keys if key not in same]
     first = next(iter(by_case.values()))
     facts = tag("dl", *(tag("div", tag("dt", key), tag("dd", first[key])) for key in same), class_="facts")
-    rows = []
-    ends = {case.label: _ends(case) for case in contents.cases}
-    columns = list(dict.fromkeys(key for end in ends.values() for key in end))
-    for label, of_case in by_case.items():
-        told = [of_case.get(key, "–") for key in different]
-        rows.append([label, *told, *(ends[label].get(key, "–") for key in columns)])
     note = "Terms are in nats, at the last line of the log: the mean over models, and their range in brackets."
-    headings = ["", *different, *columns]
-    return joined([facts if same else None, table(headings, rows), paragraph(note, quiet=True)])
+    return joined(
+        [
+            facts if same else None,
+            by_label({label: {key: told.get(key, "–") for key in different} for label, told in by_case.items()}),
+            by_label({case.label: _ends(case) for case in contents.cases}),
+            paragraph(note, quiet=True),
+        ]
+    )
+
+
+def by_label(rows: Mapping[str, Mapping[str, str]]) -> Markup | None:
+    """A table with a row for each label; None where no row has a cell."""
+    columns = list(dict.fromkeys(key for row in rows.values() for key in row))
+    cells = [[label, *(row.get(key, "–") for key in columns)] for label, row in rows.items()]
+    return table(["", *columns], cells) if columns else None
 
 
 def settings(case: Case) -> dict[str, str]:

@@ -40,11 +40,23 @@ def legend(labels: Sequence[str]) -> Markup | None:
     """The colour of each case, where there are several."""
     if len(labels) < 2:
         return None
-    items = [
-        tag("li", tag("span", style=f"background: {COLOURS[i % len(COLOURS)]}"), label)
-        for i, label in enumerate(labels)
-    ]
+    items = [tag("li", tag("span", style=f"background: {_colour(i)}"), label) for i, label in enumerate(labels)]
     return tag("ul", *items, class_="legend")
+
+
+def _colour(place: int) -> str:
+    """The colour of a case; black follows the page's text."""
+    colour = COLOURS[place % len(COLOURS)]
+    return "currentColor" if colour == "#000000" else colour
+
+
+def signed(number: float, digits: str = ".3g") -> str:
+    """A number with its sign.
+
+    >>> signed(-0.0555), signed(1.0, ".2f")
+    ('−0.0555', '+1.00')
+    """
+    return f"{number:+{digits}}".replace("-", "−")
 
 
 # --- scores ---------------------------------------------------------------------------------------------
@@ -122,15 +134,15 @@ def _comparisons(by_case: Mapping[str, Any]) -> Markup | None:
         cells = [
             [
                 f"{row['metric']}: {row['first']} − {row['second']}",
-                f"{row['difference']:+.3g}",
-                f"{row['interval'][0]:+.3g} to {row['interval'][1]:+.3g}",
-                f"{row['effect']:+.2f}",
+                signed(row["difference"]),
+                f"{signed(row['interval'][0])} to {signed(row['interval'][1])}",
+                signed(row["effect"], ".2f"),
                 f"{row['p']:.2g}",
                 f"{p:.2g}",
             ]
             for row, p in zip(tests, corrected, strict=True)
         ]
-        pieces.append(table(["difference of means", "", "95%", "effect", "p", "p (Holm)"], cells))
+        pieces.append(table(["", "difference", "95%", "effect", "p", "p (Holm)"], cells))
         text = f"Welch's t-test over seeds; the effect is Cohen's d. Holm's p allows for all {len(tests)} comparisons."
         pieces.append(paragraph(text, quiet=True))
     if reasons:
@@ -165,8 +177,8 @@ def latents(contents: Contents) -> Markup | None:
 
 def _bar(latent: int, nats: float, top: float, active: bool) -> Markup:
     height = max(1.5, 100 * min(1.0, max(nats, 0.0) / top))
-    fill = tag("i", style=f"height: {height:.1f}%")
-    return tag("span", fill, tag("b", latent), class_="active" if active else None, title=f"z{latent}: {nats:.3g} nats")
+    fill = tag("span", tag("i", style=f"height: {height:.1f}%"))
+    return tag("div", fill, tag("b", latent), class_="active" if active else None, title=f"z{latent}: {nats:.3g} nats")
 
 
 def polarised(contents: Contents) -> Markup:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 Tiles = Float[np.ndarray, "rows columns channels y x"]
 
 LARGEST = 96  # pixels of a tile's longer side: larger images are made smaller
+SMALL_IMAGE = 48  # pixels, up to which images are shown without smoothing
 QUALITY = 88  # of JPEG
 
 
@@ -64,16 +66,29 @@ def sheet(tiles: Tiles) -> str:
     return f"data:image/{kind};base64,{base64.b64encode(written[kind]).decode()}"
 
 
-def strip(tiles: Tiles, text: str) -> Markup:
-    """Tiles as one picture, as wide as the page allows.
+def strip(
+    images: Float[np.ndarray, "columns channels y x"], text: str, captions: Sequence[Any] | None = None
+) -> Markup:
+    """Images side by side, as wide as the page allows. They are parts of one sheet.
 
     Args:
-        tiles: Images in [0, 1].
-        text: What it shows, for those who cannot see it.
+        images: Images in [0, 1].
+        text: What they show, for those who cannot see them.
+        captions: What stands below each.
     """
-    rows, columns, _, y, x = tiles.shape
-    shape = f"aspect-ratio: {columns * x} / {rows * y}; max-width: {min(columns * 96, 1100)}px"
-    return tag("img", src=sheet(tiles), alt=text, class_="strip", style=shape, loading="lazy")
+    count, _, y, x = images.shape
+    tiles = []
+    for i in range(count):
+        place = f"aspect-ratio: {x} / {y}; background-position: {100 * i / max(1, count - 1):.4f}% 0"
+        tile = tag("div", class_=tile_class(x, y), style=place)
+        tiles.append(tile if captions is None else tag("div", tile, captions[i]))
+    style = f"--sheet: url({sheet(images[None])}); --count: {count}"
+    return tag("div", *tiles, class_="strip", style=style, role="img", aria_label=text)
+
+
+def tile_class(x: int, y: int) -> str:
+    """The class of an image: small ones are shown pixel by pixel."""
+    return "tile pixels" if max(x, y) <= SMALL_IMAGE else "tile"
 
 
 def chart(figure: Figure, text: str) -> Markup:

@@ -7,10 +7,9 @@ import numpy as np
 from untwine.report.mosaic import short
 from untwine.report.page.contents import MOST_LATENTS, STEPS, Contents, Pictured
 from untwine.report.page.html import Markup, joined, paragraph, tag
-from untwine.report.page.pictures import sheet, signed_colours, strip
+from untwine.report.page.pictures import sheet, signed_colours, strip, tile_class
 
 COLUMNS = 8  # of a Jacobian
-SMALL_IMAGE = 48  # pixels, below which images are shown without smoothing
 
 
 def reconstructions(contents: Contents) -> Markup | None:
@@ -19,10 +18,10 @@ def reconstructions(contents: Contents) -> Markup | None:
     for i, one in enumerate(contents.pictured):
         looks = one.looks
         if not i or not _same_images(one, contents.pictured[i - 1]):
-            pieces.append(_row("images", strip(looks.images[None], f"{looks.shown} examples")))
+            pieces.append(_row("images", strip(looks.images, f"{looks.shown} examples")))
         for name, images in zip(looks.names, looks.reconstructions, strict=True):
             label = _label(contents, one, name)
-            pieces.append(_row(label, strip(images[None], f"reconstructions of {label}")))
+            pieces.append(_row(label, strip(images, f"reconstructions of {label}")))
     return tag("div", *pieces, class_="rows") if pieces else None
 
 
@@ -34,11 +33,11 @@ def columns(contents: Contents) -> Markup | None:
         largest, order, norms = looks.columns(0, COLUMNS)
         image = looks.images[0] if looks.images.shape[1] == 3 else looks.images[0].repeat(3, 0)
         for i, name in enumerate(looks.names):
-            tiles = np.concatenate([image[None, None], signed_colours(largest[i : i + 1].astype(np.float64))], 1)
+            coloured = signed_colours(largest[i : i + 1].astype(np.float64))[0]
             captions = [tag("span", "image"), *(_caption(*both) for both in zip(order[i], norms[i], strict=True))]
-            under = tag("div", *captions, class_="captions", style=_width(tiles.shape[1]))
             label = _label(contents, one, name)
-            pieces.append(_row(label, joined([strip(tiles, f"Jacobian columns of {label}"), under])))
+            images = np.concatenate([image[None], coloured])
+            pieces.append(_row(label, strip(images, f"Jacobian columns of {label}", captions)))
     if not pieces:
         return None
     note = (
@@ -54,10 +53,6 @@ def _caption(latent: int, norm: float) -> Markup:
 
 def _row(label: str, content: Markup) -> Markup:
     return tag("figure", tag("figcaption", label), content)
-
-
-def _width(columns: int) -> str:
-    return f"max-width: {min(columns * 96, 1100)}px; grid-template-columns: repeat({columns}, 1fr)"
 
 
 def _label(contents: Contents, one: Pictured, name: str) -> str:
@@ -119,9 +114,12 @@ def _model(one: Pictured, i: int, sheets: list[str], hidden: bool) -> Markup:
         low, high = looks.ranges[i, latent]
         down = 100 * row / max(1, len(latents) - 1)
         shape = f"aspect-ratio: {x} / {y}; background-size: {100 * STEPS}% {100 * len(latents)}%; --down: {down:.4f}%"
-        smooth = "" if max(x, y) > SMALL_IMAGE else " pixels"
         tile = tag(
-            "div", class_=f"tile {sheets[0]}{smooth}", style=shape, role="img", aria_label=f"image along z{latent}"
+            "div",
+            class_=f"{tile_class(x, y)} {sheets[0]}",
+            style=shape,
+            role="img",
+            aria_label=f"image along z{latent}",
         )
         text = tag("span", tag("b", f"z{latent}"), f" {short(nats[i, latent])} nats")
         ends = tag("small", f"{short(low)} to {short(high)}")

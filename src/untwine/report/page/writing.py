@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
+from typing import NamedTuple
 
 from untwine import files
 from untwine._version import __version__
@@ -16,24 +17,31 @@ from untwine.report.page.html import Markup, joined, paragraph, tag
 from untwine.report.runs.opened import OpenedRun, Source, found, opened
 from untwine.train.ensemble import Ensemble
 
-Section = Callable[[Contents], Markup | None]
 
-# The sections in their order, by their titles. A section that has nothing to say returns None and is left out.
-SECTIONS: dict[str, Section] = {
-    "Take care": about.careful,
-    "What was trained": about.trained,
-    "Training": measured.curves,
-    "Scores": measured.scores,
-    "Traversals": seen.traversals,
-    "Reconstructions": seen.reconstructions,
-    "Jacobian columns": seen.columns,
-    "Active and passive latents": measured.latents,
-    "Polarised regime": measured.polarised,
-    "Aggregate posterior": known.aggregate,
-    "What latents know about factors": known.information,
-    "Distances along factors": known.distance,
-    "Again": about.again,
-}
+class Section(NamedTuple):
+    """A section: its name in the list at the top, its title, and what makes it; None leaves it out."""
+
+    name: str
+    title: str
+    make: Callable[[Contents], Markup | None]
+
+
+# In the order of the page. A new section is one more line.
+SECTIONS = (
+    Section("care", "Take care", about.careful),
+    Section("runs", "What was trained", about.trained),
+    Section("curves", "Loss curves", measured.curves),
+    Section("scores", "Scores", measured.scores),
+    Section("traversals", "Traversals", seen.traversals),
+    Section("reconstructions", "Reconstructions", seen.reconstructions),
+    Section("columns", "Columns of the Jacobian", seen.columns),
+    Section("latents", "Active and passive latents", measured.latents),
+    Section("polarised", "Polarised regime", measured.polarised),
+    Section("posterior", "Aggregate posterior", known.aggregate),
+    Section("information", "What latents know about factors", known.information),
+    Section("distances", "Distances along factors", known.distance),
+    Section("commands", "Do it again", about.again),
+)
 
 
 def write_report(
@@ -60,11 +68,11 @@ def write_report(
     alone = sources[0] if len(sources) == 1 and not isinstance(sources[0], Ensemble) else None
     target = Path(out) if out is not None else Path(alone or ".") / "report.html"
     contents = Contents([opened(source, device) for source in found(sources)])
-    sections = {}
-    for title, section in track(SECTIONS.items(), "writing the page", len(SECTIONS), progress):
-        content = section(contents)
+    sections: dict[Section, Markup] = {}
+    for section in track(SECTIONS, "writing the page", len(SECTIONS), progress):
+        content = section.make(contents)
         if content is not None:
-            sections[title] = content
+            sections[section] = content
     try:
         files.write(target, page(contents, sections).encode())
     except OSError as error:
@@ -72,19 +80,17 @@ def write_report(
     return target
 
 
-def page(contents: Contents, sections: dict[str, Markup]) -> str:
+def page(contents: Contents, sections: Mapping[Section, Markup]) -> str:
     """The HTML of a page.
 
     Args:
         contents: What it is about.
-        sections: The sections by their titles.
+        sections: The content of each section.
     """
     title = ", ".join(run.name for run in contents.runs[:3]) + (" and more" if len(contents.runs) > 3 else "")
-    ids = {name: name.lower().replace(" ", "-") for name in sections}
-    links = [tag("a", name, href=f"#{ids[name]}") for name in sections]
+    links = [tag("a", section.name, href=f"#{section.name}") for section in sections]
     parts = [
-        tag("section", tag("h2", name), content, id=ids[name], class_="care" if name == "Take care" else None)
-        for name, content in sections.items()
+        tag("section", tag("h2", section.title), content, id=section.name) for section, content in sections.items()
     ]
     if contents.left_out:
         parts.insert(
