@@ -51,6 +51,7 @@ _HOMES = {
     "part": "untwine.parts:part",
     "resume": "untwine.train.loop:resume",
     "schedules": "untwine.objective.schedules",
+    "write_report": "untwine.report.page.writing:write_report",
 }
 
 # Type checkers cannot follow the table. To them, `X as X` makes a name public.
@@ -93,6 +94,7 @@ if TYPE_CHECKING:
     from untwine.parts import each as each
     from untwine.parts import part as part
     from untwine.report import figures as figures
+    from untwine.report.page.writing import write_report as write_report
     from untwine.scores.scores import Scores as Scores
     from untwine.scoring.evaluation import evaluate as evaluate
     from untwine.train.ensemble import Ensemble as Ensemble

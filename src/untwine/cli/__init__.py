@@ -24,6 +24,8 @@ COMMANDS = {
     "demo": ("untwine.cli.demo", "train two small models in a few minutes and compare them"),
     "train": ("untwine.cli.train", "train a method on a dataset, or resume a run that was stopped"),
     "evaluate": ("untwine.cli.evaluate", "score runs with any metric, global or local, and compare them"),
+    "show": ("untwine.cli.show", "draw traversals, Jacobian columns, reconstructions, curves or information of a run"),
+    "report": ("untwine.cli.report", "write one HTML page about runs: curves, scores, pictures, warnings"),
     "reproduce": ("untwine.cli.reproduce", "reproduce the figures and tables of the papers, one command each"),
     "perceive": ("untwine.cli.perceive", "measure how a loss perceives a dataset's factors, before any training"),
     "methods": ("untwine.cli.lists", "list the methods"),

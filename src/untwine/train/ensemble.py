@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import math
 import warnings
 from collections.abc import Mapping, Sequence
@@ -26,6 +25,7 @@ from untwine.model.inputs import as_examples
 from untwine.model.posteriors import Q
 from untwine.model.vae import VAE
 from untwine.train.devices import exact, pick_device
+from untwine.train.history import read_log
 from untwine.train.joining import joined
 from untwine.train.member import Member
 from untwine.train.paths import obstacle
@@ -274,7 +274,5 @@ def gather(
     pairs = [known[entry["id"]] if entry["id"] in known else record.trained(entry, info) for entry in done]
     ensemble = Ensemble([member for member, _ in pairs], [model for _, model in pairs], device)
     ensemble.path = path
-    log = path / "log.jsonl"
-    if log.exists():
-        ensemble.history = [json.loads(line) for line in log.read_text().splitlines() if line.endswith("}")]
+    ensemble.history = read_log(path / "log.jsonl")
     return ensemble
