@@ -24,6 +24,7 @@ COMMANDS = {
     "demo": ("untwine.cli.demo", "train two small models in a few minutes and compare them"),
     "train": ("untwine.cli.train", "train a method on a dataset, or resume a run that was stopped"),
     "evaluate": ("untwine.cli.evaluate", "score runs with any metric, global or local, and compare them"),
+    "explore": ("untwine.cli.explore", "move the latents of trained models on a page in your browser"),
     "reproduce": ("untwine.cli.reproduce", "reproduce the figures and tables of the papers, one command each"),
     "perceive": ("untwine.cli.perceive", "measure how a loss perceives a dataset's factors, before any training"),
     "methods": ("untwine.cli.lists", "list the methods"),
