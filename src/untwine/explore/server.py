@@ -49,14 +49,20 @@ class Refused(UntwineError):
         self.status = status
 
 
-def application(answers: Answers) -> Starlette:
+def application(answers: Answers) -> ASGIApp:
     """The page, and the questions that it asks."""
     # One thread computes: torch starts its own threads for every thread that calls it.
     computer = ThreadPoolExecutor(1, "explore")
 
     async def computed(function: Callable[..., dict[str, Any]], *arguments: Any) -> Response:
         begun = time.perf_counter()
-        answer = await asyncio.get_running_loop().run_in_executor(computer, function, *arguments)
+        try:
+            answer = await asyncio.get_running_loop().run_in_executor(computer, function, *arguments)
+        except UntwineError as error:  # no failure of the request, and none in the browser's log: the page shows it
+            answer = {"error": str(error)}
+        except Exception as error:  # a fault of ours: one line here, and one on the page
+            print(f"untwine: {function.__name__} failed: {brief(error)}", file=sys.stderr)
+            answer = {"error": f"this failed by a fault of untwine ({brief(error)})"}
         took = 1000 * (time.perf_counter() - begun)
         return JSONResponse(answer, headers={"Server-Timing": f"answer;dur={took:.1f}"})
 
@@ -79,9 +85,7 @@ def application(answers: Answers) -> Starlette:
         Route("/api/upload", upload, methods=["POST"]),
         *(Route(f"/api/{name}", asked(function), methods=["POST"]) for name, function in questions.items()),
     ]
-    app = Starlette(routes=routes, exception_handlers={UntwineError: _refusal, Exception: _failure})
-    app.add_middleware(Guard)
-    return app
+    return Guard(Starlette(routes=routes, exception_handlers={Refused: _refusal, ClientDisconnect: _gone}))
 
 
 class Guard:
@@ -117,8 +121,6 @@ def _suspicious(request: Request) -> str:
     if len(hosts) != 1 or _name(f"//{hosts[0]}") not in HOSTS:
         return "this server answers only to 127.0.0.1 and localhost"
     if any(origin != f"http://{hosts[0]}" for origin in request.headers.getlist("origin")):
-        return "this server answers only to its own page"
-    if request.headers.get("sec-fetch-site", "none") not in ("same-origin", "none") and request.method != "GET":
         return "this server answers only to its own page"
     return ""
 
@@ -169,11 +171,10 @@ def _question(body: bytes) -> dict[str, Any]:
 
 
 async def _refusal(request: Request, error: Exception) -> Response:
-    return JSONResponse({"error": str(error)}, error.status if isinstance(error, Refused) else 422)
+    assert isinstance(error, Refused)
+    return JSONResponse({"error": str(error)}, error.status)
 
 
-async def _failure(request: Request, error: Exception) -> Response:
-    """The answer to a question that failed by a fault of ours: one line here and on the page."""
-    if not isinstance(error, ClientDisconnect):
-        print(f"untwine: {request.url.path} failed: {brief(error)}", file=sys.stderr)
-    return JSONResponse({"error": f"this failed ({brief(error)})"}, 500)
+async def _gone(request: Request, error: Exception) -> Response:
+    """No one reads this: the page was closed while it asked."""
+    return Response(status_code=400)
