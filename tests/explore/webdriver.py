@@ -18,10 +18,10 @@ from typing import Any
 DRIVER = shutil.which("chromedriver")
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 _ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the protocol's name of an element's id
-_FLAGS = (
-    "--headless=new --no-sandbox --disable-gpu --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --disable-dev-shm-usage"
-).split()
+_FLAGS = [
+    *("--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"),
+]
 
 
 class Browser:
@@ -32,7 +32,9 @@ class Browser:
         self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         self.driver = subprocess.Popen([DRIVER, "--port=0"], stdout=subprocess.PIPE, text=True)
         assert self.driver.stdout
-        port = next(found[1] for line in self.driver.stdout if (found := re.search(r"successfully on port (\d+)", line)))
+        port = next(
+            found[1] for line in self.driver.stdout if (found := re.search(r"successfully on port (\d+)", line))
+        )
         self.base = f"http://127.0.0.1:{port}/session"
         arguments = [*_FLAGS, f"--user-data-dir={self.folder.name}", f"--window-size={width},{height}"]
         chrome = {"binary": BROWSER, "args": arguments}

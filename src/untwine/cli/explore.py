@@ -28,7 +28,9 @@ def explore(args: list[str]) -> None:
     count = next((i for i, arg in enumerate(args) if arg.startswith("-")), len(args))
     paths, rest = [Path(path) for path in args[:count]], args[count:]
     fields = [
-        flags.flag("port", whole, default=None, help="The port; 8422, or a free one where that is taken.", shown="8422"),
+        flags.flag(
+            "port", whole, default=None, help="The port; 8422, or a free one where that is taken.", shown="8422"
+        ),
         flags.flag("device", str, default="auto", help="auto, cpu, cuda or mps."),
         flags.switch("open", "Open the page in a browser."),
     ]

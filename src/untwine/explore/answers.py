@@ -93,10 +93,10 @@ class Answers:
 
     def _asked(self, question: Question) -> tuple[ExploredRun, Model]:
         """The run and the model that a question names."""
-        name, member = question.get("run"), question.get("member")
+        name, member = (str(question.get(key))[:200] for key in ("run", "member"))
         if name not in self.runs:
-            raise unknown("run", str(name)[:100], self.runs)
-        return self.runs[name], self.runs[name].model(str(member)[:200])
+            raise unknown("run", name, self.runs)
+        return self.runs[name], self.runs[name].model(member)
 
 
 def _code(question: Question, model: Model) -> list[float]:

@@ -104,4 +104,3 @@ def _wide(ranges: Float64[np.ndarray, "d 2"]) -> Float64[np.ndarray, "d 2"]:
     low, high = ranges.T
     narrow = high - low < 1e-3 * np.maximum(1, np.abs(low))
     return np.stack([np.where(narrow, low - 1, low), np.where(narrow, high + 1, high)], -1)
-

@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import functools
 import io
+import math
 import warnings
 
 import numpy as np
 from jaxtyping import Float, Shaped, UInt8
 
 from untwine.data.files.folders import eight_bits, filling, upright
-from untwine.errors import UntwineError
+from untwine.errors import UntwineError, brief
 from untwine.report.mosaic import SIGNED
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")  # that may be uploaded: none of them runs a program
@@ -60,25 +61,22 @@ def prepared(content: bytes, shape: tuple[int, ...]) -> UInt8[np.ndarray, "chann
     """
     from PIL import Image
 
-    kinds = ", ".join(FORMATS)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the limit here is our own
-            with Image.open(io.BytesIO(content), formats=FORMATS) as opened:
-                width, height = opened.size
-            if width * height > MOST_PIXELS:
-                raise UntwineError(
-                    f"this picture has {width:,} x {height:,} pixels; {MOST_PIXELS // 10**6} million are the most. "
-                    "Make it smaller"
-                )
+            with Image.open(io.BytesIO(content), formats=FORMATS) as opened:  # reads no more than the size
+                if math.prod(opened.size) > MOST_PIXELS:
+                    raise Image.DecompressionBombError
             picture = upright(io.BytesIO(content), FORMATS)
-    except UntwineError:
-        raise
+    except Image.DecompressionBombError:
+        raise UntwineError(
+            f"this picture has more than {MOST_PIXELS // 10**6} million pixels: make it smaller"
+        ) from None
     except Image.UnidentifiedImageError:
-        raise UntwineError(f"this file is no picture that can be read here; use one of {kinds}") from None
+        raise UntwineError(f"this file is no picture that can be read here; use {', '.join(FORMATS)}") from None
     # What Pillow raises on a broken file depends on the format and on where it is broken.
-    except (OSError, SyntaxError, ValueError, EOFError, ArithmeticError, Image.DecompressionBombError) as error:
-        raise UntwineError(f"this picture is broken ({str(error).rstrip('.') or type(error).__name__})") from None
+    except (OSError, SyntaxError, ValueError, EOFError, ArithmeticError) as error:
+        raise UntwineError(f"this picture is broken ({brief(error)})") from None
     channels, y, x = shape
     pixels = np.asarray(eight_bits(filling(picture, x, y)).convert("L" if channels == 1 else "RGB"))
     return np.ascontiguousarray(pixels.reshape(y, x, channels).transpose(2, 0, 1))

@@ -8,6 +8,7 @@ import socket
 import threading
 import webbrowser
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -16,6 +17,15 @@ from untwine.errors import UntwineError
 
 HOST = "127.0.0.1"
 PORT = 8422
+# The server prints nothing of its own, and does not wait long for pages that are open when it stops.
+QUIET: dict[str, Any] = {
+    "lifespan": "off",
+    "log_config": None,
+    "log_level": "critical",
+    "access_log": False,
+    "server_header": False,
+    "timeout_graceful_shutdown": 2,
+}
 
 
 def listen(port: int | None = None) -> socket.socket:
@@ -49,16 +59,7 @@ def serve(application: ASGIApp, listener: socket.socket, started: Callable[[], N
         listener: The socket from `listen`.
         started: Called once the server answers.
     """
-    config = uvicorn.Config(
-        application,
-        lifespan="off",
-        log_config=None,
-        log_level="critical",
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=2,
-    )
-    server = Announcing(config, started)
+    server = Announcing(uvicorn.Config(application, **QUIET), started)
     with listener, _signals(lambda: setattr(server, "should_exit", True)):
         server.run(sockets=[listener])
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 from jaxtyping import Float32, Shaped
@@ -78,11 +79,11 @@ def open_each(files: Sequence[Path], folder: Path, use: Callable[[Image], T], do
     return opened
 
 
-def upright(file: Path | BinaryIO, formats: Sequence[str] | None = None) -> Image:
+def upright(file: Path | BytesIO, formats: Sequence[str] | None = None) -> Image:
     """The picture upright, without transparency: mode "RGB", "L" (grey), or "F" (grey of 0 to 255 as floats).
 
     Args:
-        file: The file, by its path or opened.
+        file: The path of the file, or its content.
         formats: The formats that may be read, as Pillow calls them; None allows all.
     """
     from PIL import Image, ImageOps

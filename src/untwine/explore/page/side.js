@@ -4,7 +4,13 @@ import { Latent, short } from "./latent.js";
 import { Latest, ask, upload } from "./server.js";
 
 const made = (id) => document.getElementById(id).content.firstElementChild.cloneNode(true);
-const seed = (member) => member.replace(/^seed-/, "");
+const named = (member) => member.replace(/^seed-/, "seed ");
+
+const HINTS = {
+  KL: "Most used first, by the KL of each to the prior, in nats.",
+  variance: "Most used first, by the variance of its codes.",
+  "": "The data are not here, so the ranges are those of the prior.",
+};
 
 export class Side {
   // `page` has the runs, and is told of what happens: moved(side, latent, change), chosen(side), changed().
@@ -43,7 +49,7 @@ export class Side {
     const entry = this.page.runs.find((each) => each.name === run);
     Object.assign(this, { run, member, about: null });
     this.find(".run").value = run;
-    this.#fill(this.find(".member"), entry.members.map((each) => [each, seed(each)]));
+    this.#fill(this.find(".member"), entry.members.map((each) => [each, named(each)]));
     this.find(".member").value = member;
     this.find(".about").textContent = `${entry.method} on ${entry.dataset}`;
     this.stage.setAttribute("aria-busy", "true");
@@ -57,7 +63,8 @@ export class Side {
     }
     if (this.run !== run || this.member !== member) return false; // another was chosen meanwhile
     this.about = about;
-    this.find(".about").textContent += ` · ${about.latents.length} latents · ${about.shape.join(" × ")}`;
+    const size = about.shape.length === 3 ? `${about.shape[2]} × ${about.shape[1]}` : `${about.shape[0]} numbers`;
+    this.find(".about").textContent += ` · ${size} · ${about.latents.length} latents`;
     this.#makeRows();
     if (about.examples === 0 && !("file" in start || "lost" in start)) start = { zero: true };
     this.begin(start, code);
@@ -150,14 +157,15 @@ export class Side {
     const passive = rows.filter((row) => row.about.active === false);
     const front = rows.filter((row) => !passive.includes(row));
     const [first, hint, ordered, details] = this.list.children;
-    first.textContent = passive.length ? `${front.length} active latents` : `${rows.length} latents`;
-    const used = { KL: "Most used first, by the KL of each to the prior, in nats.", variance: "Most used first, by the variance of its codes." };
-    hint.textContent = used[measure] ?? "The data are not here, so the ranges are those of the prior.";
+    const kind = latents[0].active === null ? "" : passive.length === rows.length ? "passive " : "active ";
+    const title = `${(front.length || passive.length)} ${kind}latents`;
+    first.replaceChildren(title, Object.assign(document.createElement("span"), { textContent: `${this.run}, ${named(this.member)}` }));
+    hint.textContent = HINTS[measure];
     hint.title = missing;
     ordered.replaceChildren(...front.map(({ row }) => row));
     details.hidden = passive.length === 0;
     details.open = front.length === 0 || rows.length <= 12;
-    details.querySelector("summary").textContent = `${passive.length} passive: the decoder hardly uses them`;
+    details.querySelector("summary").textContent = `${passive.length} passive: the codes of the data hardly use them`;
     details.querySelector("ol").replaceChildren(...passive.map(({ row }) => row));
     this.touched = latents[0].latent;
   }
