@@ -78,7 +78,7 @@ def prepared(content: bytes, shape: tuple[int, ...]) -> UInt8[np.ndarray, "chann
     except (OSError, SyntaxError, ValueError, EOFError, ArithmeticError) as error:
         raise UntwineError(f"this picture is broken ({brief(error)})") from None
     channels, y, x = shape
-    pixels = np.asarray(eight_bits(filling(picture, x, y)).convert("L" if channels == 1 else "RGB"))
+    pixels = np.array(eight_bits(filling(picture, x, y)).convert("L" if channels == 1 else "RGB"))
     return np.ascontiguousarray(pixels.reshape(y, x, channels).transpose(2, 0, 1))
 
 

@@ -76,7 +76,7 @@ class Announcing(uvicorn.Server):
         self.announce()
 
 
-def open_browser(url: str) -> None:
+def open_browser(url: str) -> threading.Thread:
     """Show an address in the user's browser, if there is one with a window. The server does not wait for it."""
 
     def show() -> None:
@@ -85,7 +85,9 @@ def open_browser(url: str) -> None:
             if type(webbrowser.get()) is not webbrowser.GenericBrowser:
                 webbrowser.open(url)
 
-    threading.Thread(target=show, daemon=True).start()
+    thread = threading.Thread(target=show, daemon=True)
+    thread.start()
+    return thread
 
 
 @contextlib.contextmanager

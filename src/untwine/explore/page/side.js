@@ -142,7 +142,8 @@ export class Side {
     const figure = this.find(".changes");
     figure.querySelector("img").src = row.column.src;
     figure.querySelector("img").alt = `What latent ${latent} changes at this point`;
-    figure.querySelector("figcaption").textContent = `z${latent} changes, norm ${short(row.norm)}`;
+    figure.querySelector("figcaption").textContent = `z${latent}, norm ${short(row.norm)}`;
+    figure.title = `Column of the Jacobian: what z${latent} changes at this point, red up and blue down`;
   }
 
   #makeRows() {

@@ -83,7 +83,7 @@ export class StartPanel {
       slider.value = value;
       output.textContent = values ? values[value] : value;
       slider.setAttribute("aria-valuetext", output.textContent);
-      slider.style.setProperty("--from", 0);
+      slider.style.setProperty("--from", -1); // coloured from its left end
       slider.style.setProperty("--to", size > 1 ? value / (size - 1) : 0);
     };
     slider.addEventListener("input", () => {
