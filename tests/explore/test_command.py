@@ -65,6 +65,14 @@ def test_a_free_port_is_chosen_where_the_usual_one_is_taken(monkeypatch: pytest.
             serving.listen(port)
 
 
+def test_answers_are_sent_at_once():
+    """asyncio sets TCP_NODELAY on connections whose protocol is named; without it each answer waits for 40 ms."""
+    with serving.listen(0) as listener, socket.create_connection(listener.getsockname()):
+        connection, _ = listener.accept()
+        with connection:
+            assert connection.proto == socket.IPPROTO_TCP
+
+
 def test_no_browser_is_no_failure(monkeypatch: pytest.MonkeyPatch):
     def none(*_: Any) -> None:
         raise serving.webbrowser.Error("could not locate runnable browser")
