@@ -17,6 +17,7 @@ LEVELS = [
     {"experiments"},
     {"bench"},
     {"launch"},
+    {"explore"},
     {"report"},
     {"scoring"},
     {"train", "analysis"},

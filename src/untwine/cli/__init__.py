@@ -26,6 +26,7 @@ COMMANDS = {
     "evaluate": ("untwine.cli.evaluate", "score runs with any metric, global or local, and compare them"),
     "show": ("untwine.cli.show", "draw traversals, Jacobian columns, reconstructions, curves or information of a run"),
     "report": ("untwine.cli.report", "write one HTML page about runs: curves, scores, pictures, warnings"),
+    "explore": ("untwine.cli.explore", "move the latents of trained models on a page in your browser"),
     "reproduce": ("untwine.cli.reproduce", "reproduce the figures and tables of the papers, one command each"),
     "perceive": ("untwine.cli.perceive", "measure how a loss perceives a dataset's factors, before any training"),
     "methods": ("untwine.cli.lists", "list the methods"),
