@@ -18,6 +18,7 @@ LEVELS = [
     {"bench"},
     {"launch"},
     {"report"},
+    {"sharing"},
     {"scoring"},
     {"train", "metrics", "analysis"},
     {"methods"},  # reaches what is below through untwine.vocabulary alone, and so stays free of torch

@@ -38,6 +38,7 @@ _HOMES = {
     "datasets": "untwine.datasets",
     "each": "untwine.parts:each",
     "evaluate": "untwine.scoring.evaluation:evaluate",
+    "export_onnx": "untwine.sharing.onnx_files:export_onnx",
     "figures": "untwine.report.figures",
     "fit": "untwine.train.loop:fit",
     "join": "untwine.objective.schedules:join",
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
     from untwine.report import figures as figures
     from untwine.scoring.evaluation import evaluate as evaluate
     from untwine.scoring.scores import Scores as Scores
+    from untwine.sharing.onnx_files import export_onnx as export_onnx
     from untwine.train.ensemble import Ensemble as Ensemble
     from untwine.train.ensemble import load as load
     from untwine.train.loop import fit as fit
