@@ -25,6 +25,7 @@ COMMANDS = {
     "train": ("untwine.cli.train", "train a method on a dataset, or resume a run that was stopped"),
     "evaluate": ("untwine.cli.evaluate", "score runs with any metric, global or local, and compare them"),
     "reproduce": ("untwine.cli.reproduce", "reproduce the figures and tables of the papers, one command each"),
+    "export": ("untwine.cli.export", "write models as ONNX files, or publish them with a model card"),
     "perceive": ("untwine.cli.perceive", "measure how a loss perceives a dataset's factors, before any training"),
     "methods": ("untwine.cli.lists", "list the methods"),
     "metrics": ("untwine.cli.lists", "list the metrics, or show all about one: untwine metrics mig"),
