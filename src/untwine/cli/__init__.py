@@ -27,8 +27,10 @@ COMMANDS = {
     "reproduce": ("untwine.cli.reproduce", "reproduce the figures and tables of the papers, one command each"),
     "export": ("untwine.cli.export", "write models as ONNX files, or publish them with a model card"),
     "perceive": ("untwine.cli.perceive", "measure how a loss perceives a dataset's factors, before any training"),
-    "methods": ("untwine.cli.lists", "list the methods"),
-    "metrics": ("untwine.cli.lists", "list the metrics, or show all about one: untwine metrics mig"),
+    "methods": ("untwine.cli.lists", "list the methods, or explain one: untwine methods jl1-vae"),
+    "metrics": ("untwine.cli.lists", "list the metrics, or explain one: untwine metrics mig"),
+    "networks": ("untwine.cli.lists", "list the networks, or explain one: untwine networks conv"),
+    "datasets": ("untwine.cli.lists", "list the datasets, or explain one: untwine datasets dsprites"),
     "data": ("untwine.cli.data", "list, fetch, check and show datasets: untwine data list"),
     "bench": ("untwine.cli.bench", "measure speed and quality on this machine"),
 }

@@ -10,10 +10,9 @@ from untwine.cli.usage import UsageError
 
 ABOUT = """Take trained models elsewhere.
 
-- --onnx writes an encoder (means and log variances of the latents) and a decoder for each model as ONNX files, and
-compares what they compute with torch. They need neither Python nor Untwine.
-- --hub-folder writes a folder as the Hugging Face hub has it: weights, JSON, and a model card to edit.
-- --hub publishes such a folder; log in first with: hf auth login
+- --onnx: an encoder (means and log variances) and a decoder for each model, which need no Python; checked against torch
+- --hub-folder: a folder as the Hugging Face hub has it: weights, JSON, and a model card to edit
+- --hub: such a folder, published; log in first with: hf auth login
 
 Scores become tables with: untwine evaluate RUN --table scores.csv scores.tex
 
@@ -38,7 +37,7 @@ def export(args: list[str]) -> None:
         flags.switch("public", "Let everyone see what is published; else a new repository is private."),
         flags.switch("json", flags.JSON),
     ]
-    parsed = flags.parse(USAGE, ABOUT, fields, args[path is not None :])
+    parsed = flags.parse("untwine export RUN", ABOUT, fields, args[path is not None :])
     if path is None:
         raise UsageError(f"export needs the folder of a run, before any options: {USAGE}")
     if not (parsed.onnx or parsed.hub_folder or parsed.hub):
