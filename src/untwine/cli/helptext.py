@@ -8,7 +8,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TextIO
+from typing import Any
 
 from untwine.cli.output import width
 
@@ -114,7 +114,7 @@ def described(about: str) -> Iterator[None]:
 class _Captured(io.StringIO):
     """A text that is written as for another stream: with its colours and characters."""
 
-    def __init__(self, stream: TextIO):
+    def __init__(self, stream: Any):
         super().__init__()
         self._stream = stream
 

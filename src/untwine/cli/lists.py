@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from untwine.cli import flags, output, pages
+from untwine.cli import explained, flags, output, pages
 from untwine.progress import waiting
 from untwine.registry import Registry
 
@@ -17,7 +17,7 @@ def methods(args: list[str]) -> None:
 
     name, as_json = _asked("methods", "jl1-vae", args, methods)
     if name is not None:
-        _show("methods", _with_torch(pages.method_page, name), as_json)
+        _show("methods", _with_torch(explained.method_page, name), as_json)
         return
     entries = [
         {
@@ -50,10 +50,10 @@ def metrics(args: list[str]) -> None:
 
     name, as_json = _asked("metrics", "mig", [arg.removeprefix("local-") for arg in args], metrics)
     if name is not None:
-        page = pages.metric_page(metrics[name].__name__)
+        page = explained.metric_page(metrics[name].__name__)
         _show("metrics", page, as_json, lambda: _print_floors(page.more["floors"]))
         return
-    listed = [pages.metric_page(known) for known in names()]
+    listed = [explained.metric_page(known) for known in names()]
     if as_json:
         output.as_json({"metrics": [page.to_json() for page in listed]})
         return
@@ -69,7 +69,7 @@ def networks(args: list[str]) -> None:
 
     name, as_json = _asked("networks", "conv", args, networks)
     if name is not None:
-        _show("networks", pages.network_page(name), as_json)
+        _show("networks", explained.network_page(name), as_json)
         return
     entries = [
         {"name": name, "summary": flags.summary(networks[name]), "arguments": networks.arguments(name)[1]}
@@ -95,7 +95,7 @@ def datasets(args: list[str]) -> None:
 
     name, as_json = _asked("datasets", "three-dots", args, datasets)
     if name is not None:
-        _show("datasets", pages.dataset_page(name), as_json)
+        _show("datasets", explained.dataset_page(name), as_json)
         return
     data(["list", *(["--json"] if as_json else [])])
 
