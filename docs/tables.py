@@ -1,6 +1,6 @@
-"""Write the tables of docs/reference.md, from the code, and those of results/quality.md, from results/quality.json.
+"""Write the tables of docs/reference.md and the lists of docs/api, from the code, and those of results/quality.md.
 
-python docs/tables.py          # rewrite both pages
+python docs/tables.py          # rewrite the pages
 python docs/tables.py --check  # exit 1 if one is out of date
 """
 
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import quality
+import signatures
 
 import untwine as uw
 from untwine.data import datasets
@@ -114,6 +115,7 @@ if __name__ == "__main__":
     pages = {
         "docs/reference.md": tables(),
         "results/quality.md": {name: table(*content) for name, content in quality.tables().items()},
+        **{f"docs/api/{page}.md": {"names": directives} for page, directives in signatures.pages().items()},
     }
     for name, contents in pages.items():
         path = ROOT / name
