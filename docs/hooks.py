@@ -21,7 +21,7 @@ SHOWN = (".md", ".png", ".json", ".svg")
 
 def version() -> str:
     """The package's version, read without importing it."""
-    found = re.search(r'"([^"]+)"', (ROOT / "src" / "untwine" / "_version.py").read_text())
+    found = re.search(r'__version__ = "([^"]+)"', (ROOT / "src" / "untwine" / "_version.py").read_text())
     assert found
     return found[1]
 
