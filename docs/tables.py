@@ -118,7 +118,7 @@ def about_method(name: str) -> str:
     """What a method minimises, its picture, and what is in it."""
     seen = json.loads((ROOT / "docs" / "pictures" / "methods.json").read_text())[name]
     picture = f"![{name}](pictures/method-{name.replace('_', '-')}.png)"
-    given = ", ".join(f"{key}={value:_}" for key, value in SHOWN[name].items()) or "the defaults"
+    given = ", ".join(f"{key}={value!r}" for key, value in SHOWN[name].items()) or "the defaults"
     scores = "; ".join(
         f"{title}: MIG {', '.join(f'{value:.2f}' for value in values)}" for title, values in seen.items()
     )

@@ -1,6 +1,7 @@
 """The pages say what the code says, their links lead somewhere, and the site is built from them."""
 
 import importlib.util
+import inspect
 import os
 import re
 import subprocess
@@ -74,7 +75,7 @@ def test_nothing_of_the_site_comes_from_elsewhere(site: Path) -> None:
 
 def test_examples_in_docstrings_are_code_on_the_site(site: Path) -> None:
     page = (site / "api" / "scoring.html").read_text()
-    assert "language-pycon" in page and "<blockquote>" not in page
+    assert '<span class="gp">&gt;&gt;&gt; </span>' in page and "<blockquote>" not in page
     assert "passive_below" in page and "uw.metrics.mig" in page
 
 
@@ -87,6 +88,26 @@ def test_every_metric_and_method_has_its_section_and_its_picture() -> None:
         pictures = [f"pictures/{kind}-{name.replace('_', '-')}.png" for name in names]
         assert [picture for picture in pictures if picture not in text or not (ROOT / "docs" / picture).exists()] == []
         assert [name for name in names if f"<!-- table: about {name} -->" not in text] == []
+
+
+def test_the_names_given_to_users_of_other_libraries_are_ours() -> None:
+    import untwine as uw
+
+    text = (ROOT / "docs" / "coming-from.md").read_text()
+    ours = [line.split("|")[2] for line in text.splitlines() if line.startswith("| ")]
+    calls = re.findall(r"\b(\w+)\(((?:\w+=[^()]*?)(?:\([^()]*\))?[^()]*)\)", " ".join(ours))
+    known = {name: uw.methods.get(name) for name in uw.methods.names()}
+    known |= {name: uw.datasets.get(name) for name in uw.datasets.names()} | {"Run": uw.Run}
+    checked = 0
+    for name, given in calls:
+        for argument in re.findall(r"(\w+)=", re.sub(r'"[^"]*"', "", given)):
+            if name in known:
+                assert argument in inspect.signature(known[name]).parameters, f"{name} has no {argument}"
+                checked += 1
+    assert checked > 20
+    names = set(re.findall(r"`(\w+)`", " ".join(ours)))
+    everything = {*uw.methods.names(), *uw.metrics.names(), *uw.datasets.names()}
+    assert len(names & everything) >= 20 and names <= everything | {"Untwine"}
 
 
 def test_pictures_are_small() -> None:

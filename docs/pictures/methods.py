@@ -35,7 +35,7 @@ ARGUMENTS: dict[str, dict] = {
     "beta_tcvae": {},
     "beta_vae": dict(beta=2.0),
     "beta_vae_full": dict(beta=0.1),
-    "decomposition_vae": {},
+    "decomposition_vae": dict(alpha=10.0, prior="generalised-normal(p=8)", likelihood="bernoulli"),
     "dip_vae_i": {},
     "dip_vae_ii": {},
     "factor_vae": dict(gamma=5.0, hidden=100, layers=3),
