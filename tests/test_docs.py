@@ -2,6 +2,7 @@
 
 import importlib.util
 import inspect
+import json
 import os
 import re
 import subprocess
@@ -108,6 +109,18 @@ def test_the_names_given_to_users_of_other_libraries_are_ours() -> None:
     names = set(re.findall(r"`(\w+)`", " ".join(ours)))
     everything = {*uw.methods.names(), *uw.metrics.names(), *uw.datasets.names()}
     assert len(names & everything) >= 20 and names <= everything | {"Untwine"}
+
+
+@pytest.mark.parametrize("metric", ["mig", "modularity", "irs", "hoyer", "udr", "dto", "delta_kl", "decomposition"])
+def test_the_pictures_of_metrics_show_what_they_score_now(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that take no second or more; the numbers were stored when the pictures were drawn."""
+    monkeypatch.syspath_prepend(ROOT / "docs" / "pictures")
+    drawing = importlib.import_module("metrics")
+    stored = json.loads((ROOT / "docs" / "pictures" / "metrics.json").read_text())[metric]
+    scores = drawing.OTHERS[metric]()[1] if metric in drawing.OTHERS else drawing.of_codes(metric)
+    assert scores.keys() == stored.keys()
+    for toy, score in scores.items():
+        assert score == pytest.approx(stored[toy], abs=0.005), toy
 
 
 def test_pictures_are_small() -> None:
