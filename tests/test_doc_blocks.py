@@ -76,8 +76,10 @@ def datasets(names: Names, folder: Path, printed: str) -> None:
 
 
 def your_data(names: Names, folder: Path, printed: str) -> None:
-    (shown,), (seen,) = (folder / "shown").iterdir(), (folder / "perceived").iterdir()
-    assert shown.name.startswith("images-source-discs") and (seen / "matrices.png").exists()
+    (seen,) = (folder / "perceived").iterdir()
+    shown = sorted(path.name for path in (folder / "shown").iterdir())
+    assert shown[0].startswith("discs") and shown[1].startswith("images-source-discs")
+    assert (seen / "matrices.png").exists() and (folder / "runs" / "discs" / "report.html").exists()
     data, score, local = names["data"], names["score"], names["local"]
     assert data.factors.to_json() == {
         "names": ["x", "y", "colour"],
@@ -99,7 +101,7 @@ COMMANDS = {"--steps 1000": "--steps 4", "--anneal 500": "--anneal 2", "examples
 PAGES = {
     "README.md": Page({**SHORT, '"local_mig"]': '"local_mig"], points=500, windows=2'}, readme),
     "docs/getting-started.md": Page(
-        {**COMMANDS, "20_000": "200", "--points 2000": "--points 300 --windows 2"}, getting_started
+        {**COMMANDS, "--points 2000": "--points 300 --windows 2"}, getting_started
     ),
     "docs/training.md": Page({"--steps 500": "--steps 4"}),
     "docs/your-data.md": Page(
