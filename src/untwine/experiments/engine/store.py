@@ -110,7 +110,7 @@ class Store:
         for part in parts:
             for i, member in enumerate(part.members):
                 models[member.id] = member, part.member(i)
-                histories[member.id] = list(_of_member(part.history, member.name))
+                histories[member.id] = list(of_member(part.history, member.name))
         members: list[Any] = []
         for name in alive:
             members.append(models[name][0].named([other.name for other in members]))
@@ -197,7 +197,7 @@ def _kind(member: Member, hardware: str) -> str:
     return digest([structure({**member.spec, "steps": 0, "log_every": 0, "watch": []}), hardware])
 
 
-def _of_member(history: Sequence[Mapping[str, Any]], name: str) -> Iterator[Row]:
+def of_member(history: Sequence[Mapping[str, Any]], name: str) -> Iterator[Row]:
     """The lines of a log that are about a member."""
     for line in history:
         if name in line["members"]:
