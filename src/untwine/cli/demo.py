@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from untwine.cli import flags, output
@@ -52,10 +51,9 @@ def show(story: Mapping[str, Any]) -> None:
     """
     from untwine.experiments.demo.plan import LOOK, METHODS, TEST
 
-    target = Path(story["pages"])
-    print("Look at:")
+    print(f"Look at these, in {story['pages']}:")
     for picture in story["pictures"]:
-        print(f"  {target / picture}: {LOOK[picture.removesuffix('.png')]}")
+        output.paragraph(f"  {picture:22} {LOOK[picture.removesuffix('.png')]}", " " * 25)
     print()
     rows = [[line["what"], *(line["values"][method] for method in METHODS)] for line in story["numbers"]]
     output.table(["mean over models (95%)", *METHODS], rows, numbers=True)
