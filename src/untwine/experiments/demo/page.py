@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from untwine.experiments.demo.plan import DATASET, LOOK, METHODS, TEST
+from untwine.experiments.demo.plan import LOOK, METHODS, TEST
 
 HEAD = """# The demo
 
@@ -31,6 +31,18 @@ def page(story: Mapping[str, Any]) -> str:
     lines += ["", *(f"- {line['sentence']}" for line in story["numbers"]), "", "## How it was made", ""]
     given = " ".join(f"--{key} {value}" for key, value in settings.items())
     lines += [f"    untwine demo {given}", ""]
-    lines += [f"- dataset: {', '.join(f'{key} {value}' for key, value in DATASET.items())}"]
+    lines += [f"- {method}: {_settings(spec)}" for method, spec in story["specs"].items()]
     lines += [f"- {key}: {value}" for key, value in about.items()]
     return "\n".join(lines) + "\n"
+
+
+def _settings(spec: Mapping[str, Any]) -> str:
+    """The settings of a run, in words."""
+    kinds = ("method", "dataset", "network")
+    parts = [f"{kind} {_call(spec[kind])}" for kind in kinds]
+    return ", ".join([*parts, *(f"{key.replace('_', ' ')} {spec[key]}" for key in ("latents", "batch_size", "lr"))])
+
+
+def _call(spec: Mapping[str, Any]) -> str:
+    arguments = ", ".join(f"{key}={value}" for key, value in spec.items() if key != "name" and value is not None)
+    return f"{spec['name']}({arguments})"

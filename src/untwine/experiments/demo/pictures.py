@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 METHODS = (BETA_VAE, JL1)
 ACROSS = 10  # pictures in a row
+SHOWN = 2  # pictures at which columns are shown
 STEPS = 7  # of a traversal
 CODED = 2000  # pictures whose codes tell the ranges of latents
 
@@ -26,7 +27,9 @@ def dots(outcome: Outcome) -> Figure:
     """Pictures of the dataset."""
     dataset = outcome.trained(method=JL1).dataset
     grid = dataset.batch(np.arange(3 * ACROSS)).reshape(3, ACROSS, *dataset.shape)
-    return uw.figures.images(grid, title="The data: each dot lies anywhere. No model is told where, or that there are dots")
+    return uw.figures.images(
+        grid, title="The data: three dots anywhere. The models see such pictures, and nothing else"
+    )
 
 
 def reconstructions(outcome: Outcome) -> Figure:
@@ -63,19 +66,21 @@ def traversals(outcome: Outcome) -> Figure:
 
 
 def columns(outcome: Outcome) -> Figure:
-    """What a small change of each latent changes in a picture, with the share that lies at one dot."""
+    """What a small step of each latent changes in two pictures, with the share of it that lies at one dot."""
     tiles, captions = [], []
-    for method in METHODS:
-        trained, model = median(outcome, method)
-        image, regions = dots_apart(trained.dataset, 1)
-        jacobian = np.asarray(trained.ensemble.jacobian(trained.ensemble.encode(image)))[model, 0]
-        ordered = uw.analysis.jacobian_columns(jacobian)
-        shares = uw.analysis.largest_share(ordered.columns, regions)
-        picture = mosaic.plain(mosaic.tiles(image[None], "images"), (0.0, 1.0))[0]
-        tiles.append([*picture, *mosaic.signed(mosaic.tiles(ordered.columns[None], "columns"), "row")[0]])
-        captions.append(["", *(f"z{latent} {share:.0%}" for latent, share in zip(ordered.order, shares, strict=True))])
-    title = "Jacobian columns: what a small step of each latent adds (red) and takes away (blue); how much lies at one dot"
-    return mosaic.mosaic(tiles, METHODS, None, captions, title)
+    for number in range(SHOWN):
+        for method in METHODS:
+            trained, model = median(outcome, method)
+            images, regions = dots_apart(trained.dataset, SHOWN)
+            jacobian = np.asarray(trained.ensemble.jacobian(trained.ensemble.encode(images)))[model, number]
+            ordered = uw.analysis.jacobian_columns(jacobian)
+            shares = uw.analysis.largest_share(ordered.columns, regions[number])
+            picture = mosaic.plain(mosaic.tiles(images[None, number : number + 1], "images"), (0.0, 1.0))[0]
+            tiles.append([*picture, *mosaic.signed(mosaic.tiles(ordered.columns[None], "columns"), "row")[0]])
+            names = zip(ordered.order, shares, strict=True)
+            captions.append(["", *(f"z{latent}: {share:.0%}" for latent, share in names)])
+    title = "Jacobian columns: what a step of each latent adds (red) or takes away (blue); below: its share at one dot"
+    return mosaic.mosaic(tiles, METHODS * SHOWN, None, captions, title)
 
 
 def numbers(outcome: Outcome, words: Mapping[str, str]) -> Figure:

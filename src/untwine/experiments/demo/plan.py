@@ -36,8 +36,8 @@ CLAIMS = {
 }
 
 SMALL = (
-    "This is a small experiment, {models} models of each method and {steps:,} steps: the paper (Rhodes & Lee 2021) has ten "
-    "models, and 300,000 steps on larger pictures."
+    "This is a small experiment, {models} models of each method and {steps:,} steps: the paper (Rhodes & Lee 2021) has "
+    "ten models, and 300,000 steps on larger pictures."
 )
 TEST = "Tests are Welch's, corrected by Holm for being four; an effect is in standard deviations."
 # What each picture shows.

@@ -65,6 +65,7 @@ def run_demo(
         "rows": list(rows),
         "small": plan.SMALL.format(models=len(planned.cases[0].run.seeds), steps=steps),
         "pictures": [f"{name}.png" for name in planned.figures],
+        "specs": {case.columns["method"]: case.run.to_json() for case in planned.cases},
         "runs": {method: str(folder(out, method)) for method in plan.METHODS},
         "about": about,
     }
