@@ -12,9 +12,10 @@ from scipy import stats
 import untwine as uw
 from untwine.cli import COMMANDS, main
 from untwine.cli.demo import NEXT
-from untwine.experiments.demo import plan, run_demo, sentences
+from untwine.experiments.demo import folder, plan, run_demo, sentences
 from untwine.experiments.engine.claims import Higher, judge
 from untwine.experiments.engine.rows import Rows
+from untwine.train.loop import Interrupted
 
 Captured = pytest.CaptureFixture[str]
 METHODS = ("β-VAE", "JL1-VAE")
@@ -26,12 +27,38 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*no latent is active")  # as af
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("demo")
+    """The folder of a demo that was interrupted when one method was trained, and the other not."""
+    out = tmp_path_factory.mktemp("demo")
+    uw.fit(plan.cases(SMALL["seeds"], SMALL["steps"])[0].run, folder(out, METHODS[0]), "cpu")
+    return out
 
 
 @pytest.fixture(scope="module")
-def story(out: Path) -> dict[str, Any]:
+def half(out: Path) -> dict[Path, int]:
+    return _weights(out)
+
+
+@pytest.fixture(scope="module")
+def story(out: Path, half: dict[Path, int]) -> dict[str, Any]:
     return run_demo(out, **SMALL)
+
+
+def _weights(out: Path) -> dict[Path, int]:
+    """When each file of weights was written."""
+    return {file: file.stat().st_mtime_ns for file in out.rglob("*.safetensors")}
+
+
+def test_what_was_trained_before_an_interruption_is_kept(half: dict[Path, int], story: dict[str, Any], out: Path):
+    assert len(half) == 3 and len(_weights(out)) == 6 and half.items() <= _weights(out).items()
+
+
+def test_an_interruption_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured):
+    def interrupted(*args: Any, **options: Any) -> None:
+        raise Interrupted("interrupted")
+
+    monkeypatch.setattr(uw, "fit", interrupted)
+    assert main(["demo", "--out", str(tmp_path), *FLAGS]) == 1
+    assert "start the demo again" in capsys.readouterr().err
 
 
 def test_it_draws_every_picture_and_writes_down_every_number(story: dict[str, Any], out: Path):
@@ -47,7 +74,7 @@ def test_it_draws_every_picture_and_writes_down_every_number(story: dict[str, An
 def test_numbers_are_those_of_the_models(story: dict[str, Any], out: Path):
     rows = Rows(story["rows"])
     for method in METHODS:
-        ensemble = uw.load(out / plan.METHODS[method].replace("_", "-"))
+        ensemble = uw.load(folder(out, method))
         scores = uw.evaluate(ensemble, ["local-mig"], windows=2, points=100)
         entry = scores.entries[0]["members"]
         assert rows.where(method=method, measure="local_mig").values == [m["value"] for m in entry.values()]
@@ -81,12 +108,10 @@ def _apart(places: np.ndarray) -> bool:
 
 
 def test_started_again_it_trains_nothing(story: dict[str, Any], out: Path, capsys: Captured):
-    weights = {file: file.stat().st_mtime_ns for file in out.rglob("*.safetensors")}
-    assert len(weights) == 6
+    before = _weights(out)
     assert main(["demo", "--out", str(out), *FLAGS]) == 0
     said = capsys.readouterr().out
-    assert "nothing was trained" in said
-    assert {file: file.stat().st_mtime_ns for file in out.rglob("*.safetensors")} == weights
+    assert "nothing was trained" in said and _weights(out) == before
     assert str(out) in said and all(f"  {picture}" in said for picture in story["pictures"])
     assert all(len(line) <= 80 or str(out) in line for line in said.splitlines())  # three columns, not fourteen
 
@@ -100,9 +125,9 @@ def test_what_to_type_next_is_a_command(story: dict[str, Any]):
 @pytest.mark.parametrize(
     ("shift", "words"),
     [
-        (2.0, "shown (p ="),
-        (0.5, "so it looks in this run, but 10 models cannot tell it from chance (p ="),
-        (-2.0, "not in this run (p ="),
+        (2.0, ": yes (p ="),
+        (0.5, "perhaps; it is in this run, but 10 models cannot tell it from chance (p ="),
+        (-2.0, "no, not in this run (p ="),
     ],
 )
 def test_a_sentence_follows_from_the_test(shift: float, words: str):

@@ -17,7 +17,7 @@ each with a test. It takes a few minutes on two CPU cores. Started again, it res
 # What to type next, and what for; {runs} stands for the folders of both runs.
 NEXT = {
     "untwine evaluate {runs} --metrics dci local-mig --compare": "score them by other metrics",
-    "untwine reproduce rhodes2021/fig2": "the same at the paper's side",
+    "untwine reproduce rhodes2021/fig2 --scale paper": "train as the paper does (on a GPU)",
     "untwine train jl1-vae --dataset images --dataset.source FOLDER --seeds 0-2": "your own pictures",
 }
 

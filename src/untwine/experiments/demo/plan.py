@@ -22,17 +22,17 @@ RADIUS = 0.1  # of the windows of local scores, as in the paper
 
 # What the demo's numbers are, in words, by measure, in the order in which they are told.
 WORDS = {
-    "share_in_one": "share of a latent's effect at one dot",
+    "share_in_one": "share at one dot",
     "local_mig": "local MIG",
     "local_modularity": "local modularity",
     "reconstruction": "reconstruction error (nats)",
 }
-# What JL1-VAE is expected to do, by measure: the verb of a sentence.
+# What JL1-VAE is said to do, by measure; its numbers are higher if it does.
 CLAIMS = {
-    "share_in_one": "A latent of JL1-VAE acts on a single dot more than one of β-VAE does",
-    "local_mig": "Near a picture, codes of JL1-VAE follow single factors more closely (local MIG)",
-    "local_modularity": "Near a picture, a code of JL1-VAE follows fewer factors (local modularity)",
-    "reconstruction": "The price: JL1-VAE reconstructs pictures less exactly",
+    "share_in_one": "Of what a latent changes in a picture, more lies at a single dot with JL1-VAE",
+    "local_mig": "Near a picture, a dot's x or y is more the business of one latent (local MIG)",
+    "local_modularity": "Near a picture, a latent follows fewer of the dots' x and y (local modularity)",
+    "reconstruction": "That has a price: JL1-VAE reconstructs pictures less exactly",
 }
 
 SMALL = (
