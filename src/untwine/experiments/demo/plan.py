@@ -16,8 +16,8 @@ from untwine.experiments.rhodes2021.where import share_in_one
 METHODS = {BETA_VAE: "beta_vae", JL1: "jl1_vae"}  # by the names in pictures and sentences
 DATASET: dict[str, Any] = {"name": "three_dots", "size": 16, "radius": 0.12, "examples": 50_000}
 NETWORK: dict[str, Any] = {"name": "mlp", "hidden": [256, 128]}
-SETTINGS: dict[str, Any] = {"latents": 8, "batch_size": 64, "lr": 1e-3, "log_every": 100}
-BETA, GAMMA = 0.5, 0.1
+SETTINGS: dict[str, Any] = {"latents": 8, "batch_size": 64, "lr": 2e-3, "log_every": 100}
+BETA, GAMMA = 0.25, 0.2
 RADIUS = 0.1  # of the windows of local scores, as in the paper
 
 # What the demo's numbers are, in words, by measure, in the order in which they are told.
@@ -73,11 +73,14 @@ def plan(seeds: str, steps: int, windows: int, points: int) -> Plan:
 
 
 def cases(seeds: str, steps: int) -> list[Case]:
-    """β-VAE and JL1-VAE, which differ in the penalty on the Jacobian alone."""
-    anneal = max(1, steps // 4)
+    """β-VAE and JL1-VAE, which differ in the penalty on the Jacobian alone.
+
+    The weights rise over all the steps: models learn to see the dots first. Where weights rise within a quarter of such
+    a short run, JL1-VAE leaves some dots out, and what it gains at each dot is lost again.
+    """
     objectives = {
-        BETA_VAE: uw.methods.beta_vae(beta=BETA, anneal=anneal),
-        JL1: uw.methods.jl1_vae(beta=BETA, gamma=GAMMA, anneal=anneal, every=2),
+        BETA_VAE: uw.methods.beta_vae(beta=BETA, anneal=steps),
+        JL1: uw.methods.jl1_vae(beta=BETA, gamma=GAMMA, anneal=steps, every=2),
     }
     return [
         case(uw.Run(objective, DATASET, NETWORK, seeds=seeds, steps=steps, **SETTINGS), method=name)

@@ -27,7 +27,7 @@ from untwine.train.loop import Interrupted
 
 def run_demo(
     out: str | Path = "runs/demo",
-    seeds: str = "0-4",
+    seeds: str = "0-7",
     steps: int = 4_000,
     windows: int = 20,
     points: int = 2_000,
