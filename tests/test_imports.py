@@ -17,9 +17,12 @@ LEVELS = [
     {"experiments"},
     {"bench"},
     {"launch"},
+    {"explore"},
     {"report"},
     {"scoring"},
-    {"train", "metrics", "analysis"},
+    {"train", "analysis"},
+    {"scores"},
+    {"metrics"},
     {"methods"},  # reaches what is below through untwine.vocabulary alone, and so stays free of torch
     {"objective"},
     {"model"},

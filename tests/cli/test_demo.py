@@ -86,7 +86,7 @@ def test_numbers_are_those_of_the_models(story: dict[str, Any], out: Path):
 
 def _shares(ensemble: uw.Ensemble) -> list[float]:
     """The share of a column's energy at one dot, pixel by pixel, of the first 64 images whose dots lie apart."""
-    dataset, shares = ensemble.make_dataset(), [[0.0, 0.0] for _ in range(len(ensemble))]
+    dataset, shares = ensemble.dataset(), [[0.0, 0.0] for _ in range(len(ensemble))]
     chosen = [state for state in dataset.factors_of(np.arange(6400)) if _apart(state.reshape(3, 2) / 63)][:64]
     images = dataset.observe(np.stack(chosen))
     energies = np.asarray(ensemble.jacobian(ensemble.encode(images))).astype(np.float64)[:, :, :, 0] ** 2

@@ -81,7 +81,7 @@ def _trained(case: Case, out: Path, device: str) -> Trained:
     except Interrupted:
         raise Interrupted("interrupted; what was trained is kept: start the demo again to resume") from None
     histories = [list(of_member(ensemble.history, member.name)) for member in ensemble.members]
-    return Trained(case.columns, ensemble, ensemble.make_dataset(), histories)
+    return Trained(case.columns, ensemble, ensemble.dataset(), histories)
 
 
 def folder(out: str | Path, method: str) -> Path:
