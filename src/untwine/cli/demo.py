@@ -14,8 +14,10 @@ ABOUT = """Train models of β-VAE and of JL1-VAE on small pictures of three dots
 It writes pictures (reconstructions, traversals, Jacobian columns), a page about both runs, and ends with four numbers,
 each with a test. It takes a few minutes on two CPU cores. Started again, it resumes where it was stopped.
 """
+START = "Training β-VAE and JL1-VAE, seeds {seeds}, for {steps:,} steps: about four minutes on two CPU cores."
 # What to type next, and what for; {runs} stands for the folders of both runs.
 NEXT = {
+    "untwine explore {runs}": "move the latents of both by sliders",
     "untwine evaluate {runs} --metrics dci local-mig --compare": "score them by other metrics",
     "untwine reproduce rhodes2021/fig2 --scale paper": "train as the paper does (on a GPU)",
     "untwine train jl1-vae --dataset images --dataset.source FOLDER --seeds 0-2": "your own pictures",
@@ -34,6 +36,8 @@ def demo(args: list[str]) -> None:
     if settings["steps"] < 1:
         raise UsageError(f"steps must be a whole number, 1 or more, not {settings['steps']}")
     before = demo.finished(settings["out"])
+    if not parsed.json:
+        output.paragraph(START.format(seeds=settings["seeds"], steps=settings["steps"]))
     story = demo.run_demo(**settings)
     if parsed.json:
         output.as_json(story)
@@ -54,6 +58,7 @@ def show(story: Mapping[str, Any]) -> None:
     print(f"Look at these, in {story['pages']}:")
     for picture in story["pictures"]:
         output.paragraph(f"  {picture:22} {LOOK[picture.removesuffix('.png')]}", " " * 25)
+    output.paragraph(f"  {'report.html':22} all about both runs on one page, for a browser", " " * 25)
     print()
     rows = [[line["what"], *(line["values"][method] for method in METHODS)] for line in story["numbers"]]
     output.table(["mean over models (95%)", *METHODS], rows, numbers=True)

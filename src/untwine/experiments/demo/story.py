@@ -55,6 +55,8 @@ def run_demo(
     outcome = Outcome(rows, Rows([]), planned.cases, lambda case: trained[case.columns["method"]])
     for name, draw in planned.figures.items():
         save(draw(outcome), target / f"{name}.png")
+    runs = {method: folder(out, method) for method in plan.METHODS}
+    uw.write_report(list(runs.values()), target / "report.html", device)
     about = {"untwine": __version__, "python": platform.python_version(), **describe(pick_device(device))}
     story = {
         "out": str(out),
@@ -66,7 +68,7 @@ def run_demo(
         "small": plan.SMALL.format(models=len(planned.cases[0].run.seeds), steps=steps),
         "pictures": [f"{name}.png" for name in planned.figures],
         "specs": {case.columns["method"]: case.run.to_json() for case in planned.cases},
-        "runs": {method: str(folder(out, method)) for method in plan.METHODS},
+        "runs": {method: str(path) for method, path in runs.items()},
         "about": about,
     }
     files.write(target / "demo.json", (json.dumps(story, indent=1, allow_nan=False) + "\n").encode())
