@@ -19,6 +19,7 @@ LEVELS = [
     {"launch"},
     {"explore"},
     {"report"},
+    {"sharing"},
     {"scoring"},
     {"train", "analysis"},
     {"scores"},
