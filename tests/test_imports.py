@@ -19,8 +19,11 @@ LEVELS = [
     {"launch"},
     {"explore"},
     {"report"},
+    {"sharing"},
     {"scoring"},
-    {"train", "metrics", "analysis"},
+    {"train", "analysis"},
+    {"scores"},
+    {"metrics"},
     {"methods"},  # reaches what is below through untwine.vocabulary alone, and so stays free of torch
     {"objective"},
     {"model"},

@@ -57,7 +57,9 @@ def _list(args: list[str]) -> None:
         rows.append(
             [flags.hyphens(about["name"]), about["summary"], f"{images}\n{factors}", size, licence, _state(about)]
         )
-    output.table(["dataset", "description", "examples and factors", "size", "licence", "state"], rows, lines=True)
+    output.table(
+        ["dataset", "description", "examples and factors", "as an array", "licence", "state"], rows, lines=True
+    )
     print("drawn: needs no files. present: its files are here. fetchable: `untwine data get NAME` downloads them.")
     print(f"The data folder is {folder()}. Options of a dataset: untwine data show NAME --help")
 
