@@ -12,6 +12,10 @@ ABOUT = """Train two seeds of beta-VAE and two of JL1-VAE on small pictures of t
 
 It ends with local MIG and local modularity of both, and a t-test between them. It takes a few minutes on two CPU
 cores. Started again, it resumes where it was stopped.
+
+Examples:
+- untwine demo
+- untwine demo --steps 200 --out runs/short-demo
 """
 
 
