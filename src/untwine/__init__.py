@@ -29,7 +29,7 @@ _HOMES = {
     "Pass": "untwine.objective.terms:Pass",
     "PriorModule": "untwine.model.priors:PriorModule",
     "Run": "untwine.train.run:Run",
-    "Scores": "untwine.scoring.scores:Scores",
+    "Scores": "untwine.scores.scores:Scores",
     "Term": "untwine.objective.terms:Term",
     "VAE": "untwine.model.vae:VAE",
     "analysis": "untwine.analysis",
@@ -55,6 +55,7 @@ _HOMES = {
     "resume": "untwine.train.loop:resume",
     "save_for_hub": "untwine.sharing.hub:save_for_hub",
     "schedules": "untwine.objective.schedules",
+    "write_report": "untwine.report.page.writing:write_report",
 }
 
 # Type checkers cannot follow the table. To them, `X as X` makes a name public.
@@ -97,8 +98,9 @@ if TYPE_CHECKING:
     from untwine.parts import each as each
     from untwine.parts import part as part
     from untwine.report import figures as figures
+    from untwine.report.page.writing import write_report as write_report
+    from untwine.scores.scores import Scores as Scores
     from untwine.scoring.evaluation import evaluate as evaluate
-    from untwine.scoring.scores import Scores as Scores
     from untwine.sharing.hub import from_hub as from_hub
     from untwine.sharing.hub import push_to_hub as push_to_hub
     from untwine.sharing.hub import save_for_hub as save_for_hub

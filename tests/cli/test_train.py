@@ -77,7 +77,9 @@ def test_numbers_by_member_and_pack_size(capsys: pytest.CaptureFixture[str]):
     assert [len(pack["members"]) for pack in content["packs"]] == [2, 1]
     said = capsys.readouterr()
     assert said.err == ""
-    assert all(word in said.out for word in ("beta", "lr", "seed-2", "reconstruction", "done, 6 steps", "untwine.load"))
+    assert all(
+        word in said.out for word in ("beta=4, lr=0.01, seed 2", "reconstruction", "done, 6 steps", "untwine.load")
+    )
 
 
 def test_method_may_come_later_and_names_may_have_underscores():

@@ -16,7 +16,8 @@ from helpers import tiny
 
 import untwine as uw
 from untwine.errors import UntwineError
-from untwine.scoring import evaluation, storage, tables
+from untwine.scores import storage, tables
+from untwine.scoring import evaluation
 from untwine.scoring.sources import Source
 from untwine.train import record
 
@@ -87,7 +88,7 @@ def test_members_of_different_hyperparameters_in_memory():
     scores = uw.evaluate(uw.fit(tiny(method, seeds=[0, 0], steps=2)), ["mig"], **FAST)
     assert [row["method.beta"] for row in scores.rows()] == [0.01, 0.1]
     assert [row["own"] for row in scores.summary()] == [{"method.beta": 0.01}, {"method.beta": 0.1}]
-    assert "mig(points=100), beta 0.01" in scores.to_latex()
+    assert "mig(points=100), beta=0.01" in scores.to_latex()
 
 
 # --- metrics of one's own ---------------------------------------------------------------------------------

@@ -26,13 +26,14 @@ TABLE = "Also write the scores of all runs to files: .csv (a row for each model)
 
 
 def evaluate(args: list[str]) -> None:
-    from untwine.scoring import evaluation, scorer, storage
-    from untwine.scoring import tables as score_files
+    from untwine.scores import storage
+    from untwine.scores import tables as score_files
+    from untwine.scores.scores import Scores
+    from untwine.scoring import evaluation, scorer
     from untwine.scoring.compare import comparisons
-    from untwine.scoring.scores import Scores
     from untwine.train.devices import pick_device
 
-    paths, rest = _paths(args)
+    paths, rest = flags.folders_first(args)
     defaults = " ".join(scorer.SCORED) + "; without factors " + " ".join(scorer.UNSCORED)
     options = flags.arguments(
         evaluation.evaluate,
@@ -86,12 +87,6 @@ def evaluate(args: list[str]) -> None:
             print(f"Scores are in {', '.join(map(str, written))}")
     if failures:
         raise UntwineError("\n".join(failures))
-
-
-def _paths(args: list[str]) -> tuple[list[Path], list[str]]:
-    """The folders, which come first, and the flags."""
-    count = next((i for i, arg in enumerate(args) if arg.startswith("-")), len(args))
-    return list(dict.fromkeys(map(Path, args[:count]))), args[count:]
 
 
 def _metrics() -> str:

@@ -14,6 +14,7 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 from untwine.arguments import hints
@@ -205,6 +206,16 @@ def parse(prog: str, about: str, fields: Sequence[Any], args: list[str]) -> Any:
     command = dataclasses.make_dataclass("command", [*fields, imports], kw_only=True)
     with helptext.described(about):
         return tyro.cli(command, prog=prog, description=helptext.PLACE, args=args)
+
+
+def folders_first(args: Sequence[str]) -> tuple[list[Path], list[str]]:
+    """The folders, which come before any flag, each once, and the rest of a command line.
+
+    >>> folders_first(["runs/a", "runs/b", "--out", "page.html"])
+    ([PosixPath('runs/a'), PosixPath('runs/b')], ['--out', 'page.html'])
+    """
+    count = next((i for i, arg in enumerate(args) if arg.startswith("-")), len(args))
+    return list(dict.fromkeys(map(Path, args[:count]))), list(args[count:])
 
 
 def values(group: Any) -> dict[str, Any]:

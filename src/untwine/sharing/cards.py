@@ -11,8 +11,8 @@ from typing import Any
 from untwine._version import __version__
 from untwine.data.specs import short_name_of
 from untwine.methods import methods
-from untwine.scoring import names
-from untwine.scoring.scores import Scores
+from untwine.scores import names
+from untwine.scores.scores import Scores
 from untwine.train.record import Record
 
 LICENCE = """Not chosen yet: whoever publishes these weights chooses their licence, and writes it into the header of

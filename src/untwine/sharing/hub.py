@@ -12,8 +12,8 @@ from typing import Any
 
 from untwine import files
 from untwine.errors import UntwineError, brief
-from untwine.scoring import storage
-from untwine.scoring.scores import Scores
+from untwine.scores import storage
+from untwine.scores.scores import Scores
 from untwine.sharing.cards import model_card
 from untwine.train.ensemble import Ensemble, load
 from untwine.train.record import Record

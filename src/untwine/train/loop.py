@@ -130,7 +130,7 @@ def fit(
     else:
         ensemble = Ensemble([m for m, _ in trained.values()], [model for _, model in trained.values()], target)
         ensemble.history = history
-    ensemble.dataset = run.make_dataset()
+    ensemble.run = run
     return ensemble
 
 

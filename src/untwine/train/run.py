@@ -25,6 +25,7 @@ from untwine.objective.core import Objective
 from untwine.objective.schedules import Schedule, schedule
 from untwine.parts import Each, from_json, resolve, to_json
 from untwine.train.member import SILENT, Member, digest, each_paths, method_json, of_member, to_objective, watched
+from untwine.train.names import named
 from untwine.train.seeds import Integer, Seeds, parse_seeds
 from untwine.train.steps.optimisers import optimisers
 
@@ -204,8 +205,8 @@ class Run:
                 lr=schedule(of_member(self.lr, i)),
                 spec=resolve(spec, i),
             )
-            members.append(member.named([other.name for other in members]))
-        return tuple(members)
+            members.append(member)
+        return tuple(named(members))
 
     # --- JSON --------------------------------------------------------------------------------------
 

@@ -14,8 +14,8 @@ from untwine.errors import UntwineError, unknown
 from untwine.metrics import Score, statistics
 from untwine.metrics.forced import VALUE
 from untwine.metrics.score import bounds_of
-from untwine.scoring import names, tables
-from untwine.scoring.columns import Column, columns, hyperparameters, notes
+from untwine.scores import names, tables
+from untwine.scores.columns import Column, columns, hyperparameters, notes
 
 _NOTHING = dict.fromkeys(field.name for field in fields(statistics.Summary)) | {"count": 0}
 

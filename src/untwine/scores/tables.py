@@ -11,7 +11,7 @@ from typing import Any
 
 from untwine import files
 from untwine.errors import UntwineError
-from untwine.scoring import names
+from untwine.scores import names
 
 Row = Mapping[str, Any]
 _COLUMNS = ("metric", "radius", "windows", "samples", "member", "value", "reason")
