@@ -9,7 +9,7 @@ from typing import Any
 
 import untwine as uw
 from untwine.arguments import Count
-from untwine.bench.pace import seconds_per_step
+from untwine.bench import pace
 from untwine.bench.variants import read_variant
 from untwine.errors import UntwineError
 from untwine.experiments.engine.claims import Alike, Claim, Higher
@@ -127,7 +127,7 @@ def seconds(trained: Trained, steps: int) -> list[Row]:
     """The seconds that a member takes to train, in a pack of all members: timed anew, a block of steps for each."""
     members = trained.ensemble.members
     run = uw.Run.from_json({**members[0].spec, "seeds": [member.seed for member in members]}, stored=True)
-    each = seconds_per_step(run, trained.ensemble.device, steps, blocks=len(members))
+    each = pace.measured(run, trained.ensemble.device, steps, blocks=len(members)).blocks
     return trained.rows("seconds", [run.steps * second for second in each])
 
 
