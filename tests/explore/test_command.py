@@ -24,7 +24,7 @@ Captured = pytest.CaptureFixture[str]
     ("arguments", "code", "message"),
     [
         ([], 2, "explore needs the folder of a run, before any options: untwine explore RUN [RUN ...] [OPTIONS]"),
-        (["gone"], 1, "gone holds no run: there is no run.json in it"),
+        (["gone"], 1, "gone is no folder: give the folder of a run"),
         (["gone", "--port", "0"], 2, "a port is a number from 1 to 65535, not 0"),
         (["gone", "--port", "x"], 2, "'x' is not a whole number"),
         (["gone", "--device", "abacus"], 2, "unknown device 'abacus'; use auto, cpu, cuda or mps"),

@@ -87,14 +87,13 @@ class Page {
     this.sides.forEach((side) => side.begin(start));
   }
 
-  // A side started; `answer` is null if it could not.
   started(side, answer) {
-    if (side === this.sides[0] && answer) this.panel.show(this.start, answer.factors);
-    this.changed();
+    if (side === this.sides[0]) this.panel.show(this.start, answer.factors);
   }
 
   // A slider of one side was moved; if they are tied, the same row of the other moves by the same share of its range.
   moved(side, latent, value) {
+    if (!side.code) return; // its model is being loaded
     const row = side.rows.get(latent);
     const share = (value - row.value) / row.span;
     const other = this.tied ? this.sides.find((each) => each !== side && each.code) : null;

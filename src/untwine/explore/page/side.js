@@ -13,7 +13,8 @@ const HINTS = {
 };
 
 export class Side {
-  // `page` has the runs, and is told of what happens: moved(side, latent, change), chosen(side), changed().
+  // `page` has the runs, and is told of what happens: chosen(side, run, member), started(side, answer),
+  // moved(side, latent, value), changed().
   constructor(page, name) {
     this.page = page;
     this.name = name;
@@ -31,11 +32,14 @@ export class Side {
       isCurrent, fail, send: (question) => ask("decode", question),
       show: (answer, question, took) => this.#showPicture(answer.picture, took),
     });
-    this.derivatives = new Latest({ isCurrent, fail, send: (q) => ask("columns", q), show: (a) => this.#showColumns(a) });
+    this.derivatives = new Latest({
+      isCurrent, fail, send: (question) => ask("columns", question),
+      show: (answer, question, took) => this.#showColumns(answer, took),
+    });
     this.starting = new Latest({
       isCurrent,
-      fail: (message) => { this.say(message); page.started(this, null); },
-      send: ({ file, code, ...question }) => (file ? upload(this.model, file) : ask("start", question)),
+      fail: (message) => (this.code ? this.say(message) : this.begin({ zero: true }, null, message)),
+      send: ({ file, code, message, ...question }) => (file ? upload(this.model, file) : ask("start", question)),
       show: (answer, question) => this.#begin(answer, question),
     });
   }
@@ -47,7 +51,7 @@ export class Side {
   // Load a model. `code` is where to go on, in place of where it starts.
   async choose(run, member, start, code = null) {
     const entry = this.page.runs.find((each) => each.name === run);
-    Object.assign(this, { run, member, about: null });
+    Object.assign(this, { run, member, about: null, code: null, start: null });
     this.find(".run").value = run;
     this.#fill(this.find(".member"), entry.members.map((each) => [each, named(each)]));
     this.find(".member").value = member;
@@ -71,9 +75,9 @@ export class Side {
     return true;
   }
 
-  // Start from an example, from factors, from an uploaded picture, or from zero.
-  begin(start, code = null) {
-    const question = { ...this.model, ...start, code };
+  // Start from an example, from factors, from an uploaded picture, or from zero; `message` says why from zero.
+  begin(start, code = null, message = "") {
+    const question = { ...this.model, ...start, code, message };
     if ("lost" in start) this.#begin({ picture: null, code: code ?? this.about.latents.map(() => 0) }, question);
     else if (this.about) this.starting.ask(question);
   }
@@ -97,8 +101,8 @@ export class Side {
     this.stage.removeAttribute("aria-busy");
   }
 
-  #begin(answer, { code }) {
-    this.say("");
+  #begin(answer, { code, message }) {
+    this.say(message);
     this.start = answer.code;
     const fits = code && code.length === answer.code.length;
     if (code && !fits) this.say(`The link has ${code.length} latents and this model ${answer.code.length}: it starts anew.`);
@@ -124,10 +128,13 @@ export class Side {
     this.stage.removeAttribute("aria-busy");
     this.picture.src = url;
     this.find(".decoded figcaption").textContent = `decoded in ${took.toFixed(0)} ms`;
-    this.derivatives.ask({ ...this.model, code: this.code });
+    // Where columns take long they wait for a pause: the server computes one thing at a time, and the picture comes first.
+    clearTimeout(this.pause);
+    this.pause = setTimeout(() => this.derivatives.ask({ ...this.model, code: this.code }), this.isSlow ? 150 : 0);
   }
 
-  #showColumns({ columns, norms }) {
+  #showColumns({ columns, norms }, took) {
+    this.isSlow = took > 40;
     for (const [latent, row] of this.rows) row.showColumn(columns[latent], norms[latent]);
     this.touch(this.touched);
   }
