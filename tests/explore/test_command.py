@@ -85,7 +85,7 @@ def test_no_browser_is_no_failure(monkeypatch: pytest.MonkeyPatch):
 
 def test_folders_of_runs_and_names(folders: dict[str, Path], tmp_path: Path):
     root = folders["beta"].parent
-    assert list(open_runs([root], "cpu")) == ["beta", "jl1", "vectors"]
+    assert list(open_runs([root], "cpu")) == ["beta", "jl1", "lost", "vectors"]
     (tmp_path / "beta").symlink_to(folders["jl1"])
     names = list(open_runs([folders["beta"], folders["jl1"], folders["beta"]], "cpu"))
     assert names == ["beta", "jl1"]  # none twice

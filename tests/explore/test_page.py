@@ -204,8 +204,8 @@ def test_a_link_restores_everything(page: Browser, client: Any):
     page.wait(f"document.querySelectorAll('.stage').length === 2 && {READY}")
     page.click("#tie")
     page.click("#next")
+    started = client.ask("start", example=1)["picture"]
     for side in ("first", "last"):
-        started = client.ask("start", example=1)["picture"]
         eventually(lambda side=side: picture(page, f".stage:{side}-child .original") == started, "the next example")
     for row, share in ((1, 0.123), (2, 0.77)):
         drag(page, f".list:last-child .latent:nth-child({row}) input[type=range]", share)
@@ -226,6 +226,14 @@ def test_links_to_what_is_not_there(page: Browser, client: Any):
     )
     page.run("location.hash = '#run=beta&seed=seed-1&code=1,2&example=100000'")
     eventually(lambda: "there is no example 100000" in page.run("return stages.textContent"), "a message")
+
+
+def test_models_that_cannot_be_loaded(page: Browser):
+    page.run("location.hash = '#run=lost&seed=seed-0'")
+    message = "document.querySelector('.stage .message:not([hidden])')?.textContent"
+    assert page.wait(message).startswith("the weights of seed-0 cannot be used")
+    page.run("location.hash = '#run=beta&seed=seed-1'")
+    page.wait(f"!({message}) && !document.querySelector('.pictures').hidden")
 
 
 def test_page_fits_a_phone_in_light_and_dark(page: Browser):

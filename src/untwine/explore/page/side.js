@@ -52,21 +52,22 @@ export class Side {
   async choose(run, member, start, code = null) {
     const entry = this.page.runs.find((each) => each.name === run);
     Object.assign(this, { run, member, about: null, code: null, start: null });
+    clearTimeout(this.pause);
     this.find(".run").value = run;
     this.#fill(this.find(".member"), entry.members.map((each) => [each, named(each)]));
     this.find(".member").value = member;
     this.find(".about").textContent = `${entry.method} on ${entry.dataset}`;
-    this.stage.setAttribute("aria-busy", "true");
     this.say("");
-    let about;
-    try {
-      about = await ask("model", this.model);
-    } catch (problem) {
-      if (this.run === run && this.member === member) this.say(problem.message);
-      return false;
-    }
+    this.stage.setAttribute("aria-busy", "true");
+    const answered = ask("model", this.model).then((answer) => [answer, ""], (problem) => [null, problem.message]);
+    const [about, message] = await answered;
     if (this.run !== run || this.member !== member) return false; // another was chosen meanwhile
     this.about = about;
+    this.list.hidden = this.find(".pictures").hidden = !about;
+    if (!about) {
+      this.say(message);
+      return false;
+    }
     const size = about.shape.length === 3 ? `${about.shape[2]} × ${about.shape[1]}` : `${about.shape[0]} numbers`;
     this.find(".about").textContent += ` · ${size} · ${about.latents.length} latents`;
     this.#makeRows();
@@ -105,7 +106,7 @@ export class Side {
     this.say(message);
     this.start = answer.code;
     const fits = code && code.length === answer.code.length;
-    if (code && !fits) this.say(`The link has ${code.length} latents and this model ${answer.code.length}: it starts anew.`);
+    if (code && !fits) this.say(`The link has ${code.length} latents, and this model has ${answer.code.length}.`);
     this.code = fits ? [...code] : [...answer.code];
     const original = this.find(".original");
     original.hidden = !answer.picture;
@@ -128,7 +129,7 @@ export class Side {
     this.stage.removeAttribute("aria-busy");
     this.picture.src = url;
     this.find(".decoded figcaption").textContent = `decoded in ${took.toFixed(0)} ms`;
-    // Where columns take long they wait for a pause: the server computes one thing at a time, and the picture comes first.
+    // The server computes one thing at a time, and the picture comes first: slow columns wait for a pause.
     clearTimeout(this.pause);
     this.pause = setTimeout(() => this.derivatives.ask({ ...this.model, code: this.code }), this.isSlow ? 150 : 0);
   }
@@ -142,7 +143,7 @@ export class Side {
   // Show the column of a latent beside the picture.
   touch(latent) {
     const row = this.rows.get(latent);
-    if (!row) return;
+    if (!row || !this.about) return;
     this.touched = latent;
     for (const each of this.rows.values()) each.row.classList.toggle("touched", each === row);
     if (row.norm === undefined) return;
@@ -150,7 +151,8 @@ export class Side {
     figure.querySelector("img").src = row.column.src;
     figure.querySelector("img").alt = `What latent ${latent} changes at this point`;
     figure.querySelector("figcaption").textContent = `z${latent}, norm ${short(row.norm)}`;
-    const colours = this.about.shape[0] === 3 && this.about.shape.length === 3 ? "grey where nothing changes" : "red grows, blue falls";
+    const isColour = this.about.shape.length === 3 && this.about.shape[0] === 3;
+    const colours = isColour ? "grey where nothing changes" : "red grows, blue falls";
     figure.title = `Column of the Jacobian: what z${latent} changes at this point (${colours})`;
   }
 
@@ -167,8 +169,9 @@ export class Side {
     const front = rows.filter((row) => !passive.includes(row));
     const [first, hint, ordered, details] = this.list.children;
     const kind = latents[0].active === null ? "" : passive.length === rows.length ? "passive " : "active ";
-    const title = `${(front.length || passive.length)} ${kind}latents`;
-    first.replaceChildren(title, Object.assign(document.createElement("span"), { textContent: `${this.run}, ${named(this.member)}` }));
+    const model = document.createElement("span");
+    model.textContent = `${this.run}, ${named(this.member)}`;
+    first.replaceChildren(`${front.length || passive.length} ${kind}latents`, model);
     hint.textContent = HINTS[measure];
     hint.title = missing;
     ordered.replaceChildren(...front.map(({ row }) => row));
