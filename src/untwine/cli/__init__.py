@@ -21,7 +21,7 @@ from untwine.errors import UntwineError, unknown
 
 # The module of each command, and its line in the help.
 COMMANDS = {
-    "demo": ("untwine.cli.demo", "train two small models in a few minutes and compare them"),
+    "demo": ("untwine.cli.demo", "train two methods in a few minutes, and see what sets them apart"),
     "train": ("untwine.cli.train", "train a method on a dataset, or resume a run that was stopped"),
     "evaluate": ("untwine.cli.evaluate", "score runs with any metric, global or local, and compare them"),
     "show": ("untwine.cli.show", "draw traversals, Jacobian columns, reconstructions, curves or information of a run"),

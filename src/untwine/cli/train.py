@@ -19,7 +19,7 @@ from untwine.progress import waiting
 
 # Arguments of a run that are flags. Their help and types are those of `Run`, their defaults those of the method.
 RUN = ("latents", "seeds", "data_seeds", "steps", "batch_size", "lr", "sampling", "clip", "precision", "standardise")
-RUN += ("log_every", "watch")
+RUN += ("log_every", "watch", "holdout")
 # Help for arguments that Python takes in more forms than the command line.
 HELP = {
     "seeds": "One model for each seed.",

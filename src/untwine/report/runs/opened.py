@@ -55,7 +55,7 @@ class OpenedRun:
         """The data of the run; None, and a caution, where they cannot be had."""
         try:
             if self.ensemble is not None:
-                return self.ensemble.make_dataset()
+                return self.ensemble.dataset()
         except UntwineError as error:
             self.damage.append(Caution("data", f"The data is not there: {error}", "Nothing of it is shown.", False))
         return None
