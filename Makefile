@@ -12,7 +12,7 @@ SUITABLE := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_inf
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
-demo: $(READY) ## train seeds of two methods on three moving dots, in minutes
+demo: $(READY) ## train two methods on pictures of dots in minutes, and see what sets them apart
 	.venv/bin/untwine demo
 
 test: $(READY) ## run the tests and the examples in the docstrings
