@@ -34,8 +34,7 @@ def columns(contents: Contents) -> Markup | None:
         image = looks.images[0] if looks.images.shape[1] == 3 else looks.images[0].repeat(3, 0)
         for i, name in enumerate(looks.names):
             coloured = signed_colours(largest[i : i + 1].astype(np.float64))[0]
-            numbered = zip(order[i].tolist(), norms[i].tolist(), strict=True)
-            captions = [tag("span", "image"), *(_caption(latent, norm) for latent, norm in numbered)]
+            captions = [tag("span", "image"), *(_caption(*both) for both in zip(order[i], norms[i], strict=True))]
             label = _label(contents, one, name)
             images = np.concatenate([image[None], coloured])
             pieces.append(_row(label, strip(images, f"Jacobian columns of {label}", captions)))
