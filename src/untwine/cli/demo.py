@@ -58,8 +58,7 @@ def show(story: Mapping[str, Any]) -> None:
     print(f"Look at these, in {story['pages']}:")
     for picture in story["pictures"]:
         output.paragraph(f"  {picture:22} {LOOK[picture.removesuffix('.png')]}", " " * 25)
-    output.paragraph(f"  {'report.html':22} all about both runs on one page, for a browser", " " * 25)
-    print()
+    print(f"All about both runs, on one page for a browser: {story['report']}\n")
     rows = [[line["what"], *(line["values"][method] for method in METHODS)] for line in story["numbers"]]
     output.table(["mean over models (95%)", *METHODS], rows, numbers=True)
     for line in story["numbers"]:

@@ -56,24 +56,21 @@ def run_demo(
     for name, draw in planned.figures.items():
         save(draw(outcome), target / f"{name}.png")
     runs = {method: folder(out, method) for method in plan.METHODS}
-    uw.write_report(list(runs.values()), target / "report.html", device)
-    about = {"untwine": __version__, "python": platform.python_version(), **describe(pick_device(device))}
+    report = uw.write_report(list(runs.values()), out / "report.html", device)
     story = {
-        "out": str(out),
-        "pages": str(target),
         "settings": {"seeds": seeds, "steps": steps, "windows": windows, "points": points},
         "numbers": [asdict(line) for line in told(rows, dict(zip(plan.CLAIMS, findings, strict=True)))],
-        "findings": [asdict(finding) for finding in findings],
-        "rows": list(rows),
         "small": plan.SMALL.format(models=len(planned.cases[0].run.seeds), steps=steps),
         "pictures": [f"{name}.png" for name in planned.figures],
+        "findings": [asdict(finding) for finding in findings],
+        "rows": list(rows),
         "specs": {case.columns["method"]: case.run.to_json() for case in planned.cases},
-        "runs": {method: str(path) for method, path in runs.items()},
-        "about": about,
+        "about": {"untwine": __version__, "python": platform.python_version(), **describe(pick_device(device))},
     }
     files.write(target / "demo.json", (json.dumps(story, indent=1, allow_nan=False) + "\n").encode())
     files.write(target / "demo.md", page.page(story).encode())
-    return story
+    places = {"pages": str(target), "report": str(report)}
+    return {**story, **places, "runs": {method: str(path) for method, path in runs.items()}}
 
 
 def _trained(case: Case, out: Path, device: str) -> Trained:
