@@ -110,7 +110,7 @@ def test_loading_asks_the_hub_for_what_is_no_folder(folder: Path, monkeypatch: p
 
 def test_what_is_missing_is_said(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     ensemble = uw.load(folder)
-    ensemble.path = None
+    ensemble.record = None
     with pytest.raises(uw.UntwineError, match="live in memory alone"):
         uw.save_for_hub(ensemble, tmp_path / "hub")
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)

@@ -87,24 +87,22 @@ def _run(words: list[str]) -> int:
 
 
 def _help() -> str:
+    from untwine.cli.helptext import definitions
     from untwine.cli.imports import HELP
 
-    lines = [f"  {name:9} {what}" for name, (_, what) in COMMANDS.items()]
+    options = {
+        "--help": "Show this help; untwine COMMAND --help shows the options of a command.",
+        "--version": "Show the version.",
+        "--import MODULE_OR_FILE": HELP,
+    }
     return "\n".join(
         [
             "usage: untwine COMMAND ...",
             "",
-            "Learn, measure and explain disentangled representations with variational autoencoders.",
+            "Learn, measure and explain disentangled representations with VAEs.",
             "",
-            "commands:",
-            *lines,
-            "",
-            "options:",
-            "  --help     Show this help; untwine COMMAND --help shows the options of a command.",
-            "  --version  Show the version.",
-            "  --import MODULE_OR_FILE",
-            f"             {HELP}",
-            "",
+            *("commands:", definitions({name: what for name, (_, what) in COMMANDS.items()}, 9), ""),
+            *("options:", definitions(options, 9), ""),
             "A first look: untwine demo",
         ]
     )

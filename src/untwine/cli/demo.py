@@ -13,6 +13,10 @@ ABOUT = """Train models of β-VAE and of JL1-VAE on small pictures of three dots
 
 It writes pictures (reconstructions, traversals, Jacobian columns), a page about both runs, and ends with four numbers,
 each with a test. It takes a few minutes on two CPU cores. Started again, it resumes where it was stopped.
+
+Examples:
+- untwine demo
+- untwine demo --steps 200 --out runs/short-demo
 """
 START = "Training β-VAE and JL1-VAE, seeds {seeds}, for {steps:,} steps: about four minutes on two CPU cores."
 # What to type next, and what for; {runs} stands for the folders of both runs.

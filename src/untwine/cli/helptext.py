@@ -108,7 +108,14 @@ def described(about: str) -> Iterator[None]:
         with contextlib.redirect_stdout(captured):
             yield
     finally:
-        real.write(captured.getvalue().replace(PLACE, wrapped(about)))
+        usage, newline, rest = captured.getvalue().partition("\n")
+        if usage:
+            real.write(_wrapped_usage(usage) + newline + rest.replace(PLACE, wrapped(about)))
+
+
+def _wrapped_usage(line: str) -> str:
+    columns = min(width(), WIDEST)
+    return textwrap.fill(line, columns, subsequent_indent=" " * 7, break_long_words=False, break_on_hyphens=False)
 
 
 class _Captured(io.StringIO):

@@ -11,8 +11,8 @@ import warnings
 import numpy as np
 from jaxtyping import Float, Shaped, UInt8
 
-from untwine.data.files.folders import eight_bits, filling, upright
-from untwine.errors import UntwineError, brief
+from untwine.data.files.folders import eight_bits, filling, uniform
+from untwine.errors import UntwineError
 from untwine.report.mosaic import SIGNED
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")  # that may be uploaded: none of them runs a program
@@ -64,10 +64,10 @@ def prepared(content: bytes, shape: tuple[int, ...]) -> UInt8[np.ndarray, "chann
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the limit here is our own
-            with Image.open(io.BytesIO(content), formats=FORMATS) as opened:  # reads no more than the size
-                if math.prod(opened.size) > MOST_PIXELS:
+            with Image.open(io.BytesIO(content), formats=FORMATS) as opened:
+                if math.prod(opened.size) > MOST_PIXELS:  # nothing but the size has been read
                     raise Image.DecompressionBombError
-            picture = upright(io.BytesIO(content), FORMATS)
+                picture = uniform(opened)
     except Image.DecompressionBombError:
         raise UntwineError(
             f"this picture has more than {MOST_PIXELS // 10**6} million pixels: make it smaller"
@@ -76,7 +76,8 @@ def prepared(content: bytes, shape: tuple[int, ...]) -> UInt8[np.ndarray, "chann
         raise UntwineError(f"this file is no picture that can be read here; use {', '.join(FORMATS)}") from None
     # What Pillow raises on a broken file depends on the format and on where it is broken.
     except (OSError, SyntaxError, ValueError, EOFError, ArithmeticError) as error:
-        raise UntwineError(f"this picture is broken ({brief(error)})") from None
+        why = str(error).partition("\n")[0][:200] or type(error).__name__
+        raise UntwineError(f"this picture is broken ({why})") from None
     channels, y, x = shape
     pixels = np.array(eight_bits(filling(picture, x, y)).convert("L" if channels == 1 else "RGB"))
     return np.ascontiguousarray(pixels.reshape(y, x, channels).transpose(2, 0, 1))

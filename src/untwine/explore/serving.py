@@ -35,7 +35,7 @@ def listen(port: int | None = None) -> socket.socket:
         port: Its port; None takes the usual one, or a free one where that is taken.
     """
     for wanted in (PORT, 0) if port is None else (port,):
-        # The protocol is named because asyncio sends at once (TCP_NODELAY) only where it is: an answer would wait 40 ms.
+        # asyncio sends at once (TCP_NODELAY) only where the protocol is named: else an answer would wait 40 ms.
         listener = socket.socket(proto=socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -83,6 +83,8 @@ class Folder:
 
     def _agree(self, run: Run, info: Info) -> None:
         """Refuse a run of another spec: only seeds, and numbers by member, may differ in a folder."""
+        old, new = (_with_added(spec) for spec in (self.content["run"], run.spec()))
+        self._refuse_other(old, new, ["holdout"])  # first, as it changes the number of examples
         if (self.content["shape"], self.content["data_size"]) != (list(info.shape), info.data_size):
             raise UntwineError(
                 f"{self.path} was trained on {self.content['data_size']:,} examples of {self.content['shape']}, "
@@ -98,10 +100,13 @@ class Folder:
             raise UntwineError(
                 f"the images of {self.path} had another mean or standard deviation; choose another folder"
             )
-        old, new = (_with_added(spec) for spec in (self.content["run"], run.spec()))
-        for key in new:
-            if key not in SILENT and _differ(old.get(key), new[key]):
-                name, was, wanted = _where(key, old.get(key), new[key])
+        self._refuse_other(old, new, [key for key in new if key not in SILENT])
+
+    def _refuse_other(self, old: dict[str, Any], new: dict[str, Any], keys: list[str]) -> None:
+        """Refuse a run whose spec has other values under these keys, apart from numbers by member."""
+        for key in keys:
+            if _differ(old.get(key), new.get(key)):
+                name, was, wanted = _where(key, old.get(key), new.get(key))
                 raise UntwineError(
                     f"{self.path} holds another run: its {name} is {_short(was)}, not {_short(wanted)}; "
                     "choose another folder"

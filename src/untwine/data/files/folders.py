@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -79,18 +78,20 @@ def open_each(files: Sequence[Path], folder: Path, use: Callable[[Image], T], do
     return opened
 
 
-def upright(file: Path | BytesIO, formats: Sequence[str] | None = None) -> Image:
-    """The picture upright, without transparency: mode "RGB", "L" (grey), or "F" (grey of 0 to 255 as floats).
+def upright(file: Path) -> Image:
+    """The picture of a file as `uniform` returns it."""
+    from PIL import Image
 
-    Args:
-        file: The path of the file, or its content.
-        formats: The formats that may be read, as Pillow calls them; None allows all.
-    """
+    with Image.open(file) as opened:
+        return uniform(opened)
+
+
+def uniform(opened: Image) -> Image:
+    """The picture upright, without transparency: mode "RGB", "L" (grey), or "F" (grey of 0 to 255 as floats)."""
     from PIL import Image, ImageOps
 
-    with Image.open(file, formats=formats) as opened:
-        png = opened.format == "PNG"
-        picture = ImageOps.exif_transpose(opened)
+    png = opened.format == "PNG"
+    picture = ImageOps.exif_transpose(opened)
     if picture.mode == "F" or picture.mode.startswith("I"):
         # A PNG of more than 8 bits has 16, though some versions of Pillow open it as 32.
         return Image.fromarray(_scale(np.asarray(picture), picture.mode.startswith("I;16") or png))
@@ -116,7 +117,7 @@ def _scale(values: Shaped[np.ndarray, "h w"], sixteen: bool) -> Float32[np.ndarr
 
 
 def eight_bits(picture: Image) -> Image:
-    """A picture from `upright` as "RGB" or "L"; float greys are rounded."""
+    """A picture from `uniform` as "RGB" or "L"; float greys are rounded."""
     from PIL import Image
 
     if picture.mode != "F":

@@ -5,6 +5,8 @@ export const short = (value) => {
   return text.replace("-", "−");
 };
 
+const plain = (value) => value.toFixed(2).replace(/^-(0\.00)$/, "$1");
+
 export class Latent {
   // `about` is what the server says of the latent, `most` the largest use of all.
   constructor(about, measure, most, name, { moved, touched }) {
@@ -48,8 +50,8 @@ export class Latent {
     const high = Math.max(this.about.high, value, start);
     Object.assign(this.slider, { min: low, max: high });
     this.slider.value = value;
-    this.slider.setAttribute("aria-valuetext", value.toFixed(2));
-    if (document.activeElement !== this.number || this.number.value === "") this.number.value = value.toFixed(2);
+    this.slider.setAttribute("aria-valuetext", plain(value));
+    if (document.activeElement !== this.number || this.number.value === "") this.number.value = plain(value);
     const [from, to] = [start, value].map((end) => (end - low) / (high - low)).sort((a, b) => a - b);
     this.slider.style.setProperty("--from", from);
     this.slider.style.setProperty("--to", to);

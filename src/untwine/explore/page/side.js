@@ -143,7 +143,8 @@ export class Side {
     figure.querySelector("img").src = row.column.src;
     figure.querySelector("img").alt = `What latent ${latent} changes at this point`;
     figure.querySelector("figcaption").textContent = `z${latent}, norm ${short(row.norm)}`;
-    figure.title = `Column of the Jacobian: what z${latent} changes at this point, red up and blue down`;
+    const colours = this.about.shape[0] === 3 && this.about.shape.length === 3 ? "grey where nothing changes" : "red grows, blue falls";
+    figure.title = `Column of the Jacobian: what z${latent} changes at this point (${colours})`;
   }
 
   #makeRows() {
