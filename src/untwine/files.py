@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 
 def write(path: Path, content: bytes) -> None:
@@ -16,6 +18,11 @@ def write(path: Path, content: bytes) -> None:
         settle(new, path)
     finally:
         new.unlink(missing_ok=True)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a value as JSON, as `write` does."""
+    write(path, (json.dumps(value, indent=1, allow_nan=False) + "\n").encode())
 
 
 def settle(new: Path, target: Path) -> None:

@@ -13,7 +13,7 @@ from helpers import tiny
 
 import untwine as uw
 from untwine.errors import UntwineError
-from untwine.scoring import storage
+from untwine.scores import storage
 from untwine.scoring.compare import comparisons
 from untwine.scoring.evaluation import PartlyScored
 from untwine.scoring.requests import requests
@@ -416,7 +416,7 @@ def test_models_without_an_active_latent(tmp_path: Path, recwarn: pytest.Warning
     assert rows["modularity(points=200)"]["notes"] == ["no score, as no latent is active"]
     assert rows["mig(points=200)"]["count"] == 3 == rows["dci(points=200) informativeness"]["count"]
     assert rows["dci(points=200) completeness"]["count"] == 0
-    by_hand = uw.metrics.sampled("modularity", points=200)(passive.encode, passive.make_dataset())
+    by_hand = uw.metrics.sampled("modularity", points=200)(passive.encode, passive.dataset())
     assert scores["modularity"].values.tolist() == by_hand.values.tolist()  # as defined, for whoever wants it
     json.dumps(scores.entries, allow_nan=False)
     assert "-" in repr(scores) and "--" in scores.to_latex()

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from untwine import files
 from untwine.train import checkpoint
 
 
@@ -55,14 +56,14 @@ def test_another_packs_checkpoint_is_not_used(tmp_path: Path) -> None:
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "run.json"
-    checkpoint.write_json(file, {"a": 1})
+    files.write_json(file, {"a": 1})
 
     def full(_: int) -> None:
         raise OSError("no space left on device")
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OSError, match="no space"):
-        checkpoint.write_json(file, {"a": 2})
+        files.write_json(file, {"a": 2})
     assert file.read_text() == '{\n "a": 1\n}\n'
     assert [p.name for p in tmp_path.iterdir()] == ["run.json"]
 

@@ -39,7 +39,7 @@ Entries = list[dict[str, Any]]
 
 def trained(run: uw.Run, backend: str | None, resident: bool = True) -> tuple[Trainer, Entries]:
     """A pack after all its steps, with the lines of its log."""
-    table = Table(run.make_dataset(), CPU, resident, None, run.info().standard)
+    table = Table(run.make_dataset(), CPU, resident, None, run.info().standard, run.training())
     trainer = Trainer(Pack(run.members(), run.info(), CPU, "vmap"), run, table)
     if backend:
         trainer.compile(backend)
@@ -146,6 +146,13 @@ class Traced(NamedTuple):
     fast: Trainer
     fast_log: Entries
     operations: list[str]
+
+
+def test_held_out_losses_are_logged_beside_the_compiled_step() -> None:
+    """Their examples are in no batch, and their loss is that of the plain path: no part of what is traced."""
+    run = tiny(uw.methods.vae(likelihood="squared_error"), holdout=0.2, seeds=[0, 1], log_every=10)
+    fast = assert_equal(run)
+    assert fast.batches.gathered and fast.held_out is not None
 
 
 @functools.cache

@@ -213,8 +213,9 @@ def test_another_run_is_refused_and_nothing_is_lost(tmp_path: Path) -> None:
 def test_a_repeated_seed_with_other_numbers_has_its_own_file(tmp_path: Path) -> None:
     both = uw.fit(tiny(uw.methods.beta_vae(beta=[0.1, 10.0]), seeds=[0, 0]), tmp_path)
     names = [member.name for member in both.members]
-    assert names[0] == "seed-0"
-    assert names[1].startswith("seed-0-")
+    assert names == ["beta=0.1, seed 0", "beta=10, seed 0"]
+    files = sorted(path.name for path in (tmp_path / "members").iterdir())
+    assert files == ["beta=0.1,seed-0.safetensors", "beta=10,seed-0.safetensors"]
     assert set(both.history[0]["members"]) == set(names)
     three = uw.fit(tiny(uw.methods.beta_vae(beta=[0.1, 10.0, 1.0]), seeds=[0, 0, 0]), tmp_path)
     assert len(three) == 3

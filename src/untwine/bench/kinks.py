@@ -39,7 +39,7 @@ def run(folder: str, batches: int = 100, size: int = 16, seed: int = 0, out: str
     if batches < 2 or size < 1:
         raise UntwineError("means without bias need two batches or more, of one example or more")
     ensemble = load(folder, "cpu")
-    dataset = ensemble.make_dataset()
+    dataset = ensemble.dataset()
     vae = ensemble.member(0).double()
     standard = constants(ensemble.info.standard, CPU)
     ways = {

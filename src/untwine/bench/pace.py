@@ -15,6 +15,7 @@ from untwine.train.steps.table import Table
 from untwine.train.steps.trainer import Trainer
 
 WARM = 20  # steps before those that are timed
+TRIED = 5  # steps of which a rough pace is known
 
 
 def seconds_per_step(run: Run, device: torch.device, steps: int = 256, blocks: int = 7) -> list[float]:
@@ -42,6 +43,11 @@ def seconds_per_step(run: Run, device: torch.device, steps: int = 256, blocks: i
             times = [_timed(walk, steps, device) for _ in range(blocks)]
     free(device)
     return [time / steps / len(run.seeds) for time in times]
+
+
+def rough_pace(run: Run, device: torch.device) -> float:
+    """The seconds of a step for each seed from a few steps, for a forecast before anything is trained."""
+    return seconds_per_step(run, device, TRIED, 1)[0]
 
 
 def _timed(walk: Iterator[object], steps: int, device: torch.device) -> float:

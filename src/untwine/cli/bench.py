@@ -39,7 +39,8 @@ def bench(args: list[str]) -> None:
 
 def _benches() -> str:
     lines = [f"- untwine bench {name}: {what}" for name, (_, what) in BENCHES.items()]
-    return "Benchmarks, each with its own --help:\n" + "\n".join(lines)
+    examples = "\n\nExamples:\n- untwine bench --pack-sizes 1 4\n- untwine bench metrics --json"
+    return "Benchmarks, each with its own --help:\n" + "\n".join(lines) + examples
 
 
 def _text(value: Any) -> str:

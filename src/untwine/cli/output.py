@@ -10,10 +10,17 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from untwine.differences import short_names
+
 
 def as_json(value: Any) -> None:
     """Print a value as JSON. A command with `--json` prints nothing else to stdout."""
     print(json.dumps(value, indent=2, allow_nan=False, default=str))
+
+
+def note(text: str) -> None:
+    """Tell a user something that is no result: on stderr, as warnings are."""
+    print(f"untwine: {text}", file=sys.stderr, flush=True)
 
 
 def width() -> int:
@@ -85,17 +92,20 @@ def wrapped_name(name: str, width: int) -> str:
 def members(members: Mapping[str, Mapping[str, Any]], terms: Sequence[str] = ()) -> None:
     """Print a row for each member: the numbers in which members differ, its last logged terms, and its state.
 
+    Numbers that the names of all members say have no column.
+
     Args:
         members: What `scoring.results.members` returns.
         terms: The terms to print; by default every term.
     """
-    settings = _keys(member["own"] for member in members.values())
+    short = short_names(_keys(member["own"] for member in members.values()))
+    settings = [key for key in short if not all(f"{short[key]}=" in name for name in members)]
     logged = terms or _keys(member["terms"] for member in members.values())
     rows = []
     for name, member in members.items():
         values = [*(member["own"].get(key) for key in settings), *(member["terms"].get(term) for term in logged)]
         rows.append([name, *map(_number, values), state(member)])
-    columns = [key.rpartition(".")[2] for key in settings] + list(logged)
+    columns = [short[key] for key in settings] + list(logged)
     table(["member", *(column.replace("_", " ") for column in columns), "state"], rows, numbers=True)
 
 

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from untwine.cli import output
-from untwine.scoring import names
+from untwine.scores import names
 
 
 def scores(name: str, rows: Sequence[dict[str, Any]]) -> None:

@@ -1,1 +1,1 @@
-"""From a run to its scores: requests, samples, scoring, storing, comparing."""
+"""From a run to its scores: requests, samples, scoring, comparing."""

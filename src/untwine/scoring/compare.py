@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from untwine.metrics import statistics
-from untwine.scoring.columns import Column, columns, hyperparameters
-from untwine.scoring.scores import Scores
-from untwine.scoring.storage import Entry
+from untwine.scores.columns import Column, columns, hyperparameters
+from untwine.scores.scores import Scores
+from untwine.scores.storage import Entry
 
 
 def comparisons(runs: Mapping[str, Scores]) -> list[dict[str, Any]]:

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from untwine.data import Dataset
+from untwine.differences import own_numbers
 from untwine.errors import UntwineError
-from untwine.scoring import storage
+from untwine.scores import storage
+from untwine.scores.scores import Scores
 from untwine.scoring.collapse import active_counts, judged, warn_of_collapse
 from untwine.scoring.requests import Conditions, requests
-from untwine.scoring.results import own_numbers
 from untwine.scoring.scorer import Scorer, default_radius
-from untwine.scoring.scores import Scores
 from untwine.train.ensemble import Ensemble, load
 from untwine.train.record import Record
 from untwine.train.run import Run
@@ -57,10 +57,10 @@ def evaluate(
     """Score the finished members of a run with any metrics, and return their scores.
 
     Scores of a run's folder are kept in its `scores.json`: what was scored before, in the same way by the same version,
-    is not computed again. So are those of an ensemble that has a folder which can be written to; those of other
-    ensembles are only returned. Runs that are scored with the same seed are scored on the same states. Where states
-    have no example, or several, metrics are on training examples, and those that need interventions are refused. If a
-    metric fails, the others are computed and stored all the same before the error is raised; its `scores` has them.
+    is not computed again. So are those of an ensemble that has a folder which can be written to; other ensembles keep
+    theirs in memory (`ensemble.scores`). Runs that are scored with the same seed are scored on the same states. Where
+    states have no example, or several, metrics are on training examples, and those that need interventions are refused.
+    If a metric fails, the others are computed and stored all the same before the error is raised, which has them.
 
     Args:
         run: The folder of a run, or what `fit` and `load` return.
@@ -87,7 +87,7 @@ def evaluate(
     radii = [rho] if isinstance(rho, int | float) else list(rho)
     refuse_impossible(metrics, radii, windows, points)
     ensemble, members, path = _opened(run, device)
-    data = ensemble.make_dataset() if dataset is None else dataset
+    data = ensemble.dataset() if dataset is None else dataset
     scorer = Scorer(ensemble, data, progress)
     conditions = [
         Conditions(radius, windows, points, examples, jacobians, seed, gaussian, wrap)
@@ -99,7 +99,8 @@ def evaluate(
         for each in (conditions if request.local else conditions[:1])
     ]
     by_key = {storage.key({"metric": request.name, "asked": scorer.conditions(request)}): request for request in wanted}
-    known = {} if path is None else {storage.key(entry): entry for entry in storage.read(path)}
+    stored = ensemble.entries if path is None else storage.read(path)
+    known = {storage.key(entry): entry for entry in stored}
     missing = [request for key, request in by_key.items() if again or not storage.is_current(known.get(key), members)]
     active = active_counts(ensemble, data) if missing else []
     failures = []
@@ -109,7 +110,9 @@ def evaluate(
             continue
         score = judged(score, request.metric, active)
         entry = storage.to_entry(score, scorer.label(request), scorer.conditions(request), members, active)
-        if path is not None:
+        if path is None:
+            ensemble.entries = storage.added(ensemble.entries, entry)
+        else:
             storage.write(path, entry)
         known[storage.key(entry)] = entry
     scores = Scores(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from untwine.differences import own_numbers
 from untwine.train.record import Record
 
 _SHOWN = ("id", "seed", "data_seed", "state", "steps", "file")
@@ -32,27 +32,6 @@ def members(path: str | Path) -> dict[str, dict[str, Any]]:
         }
         for entry, own in zip(entries, numbers, strict=True)
     }
-
-
-def own_numbers(specs: Sequence[dict[str, Any]]) -> list[dict[str, float]]:
-    """The numbers of each spec that are not the same in all of them.
-
-    >>> own_numbers([{"method": {"beta": 1.0}, "lr": 0.1}, {"method": {"beta": 4.0}, "lr": 0.1}])
-    [{'method.beta': 1.0}, {'method.beta': 4.0}]
-    """
-    flat = [dict(_numbers(spec)) for spec in specs]
-    keys = dict.fromkeys(key for numbers in flat for key in numbers)
-    different = [key for key in keys if len({numbers.get(key) for numbers in flat}) > 1]
-    return [{key: numbers[key] for key in different if key in numbers} for numbers in flat]
-
-
-def _numbers(spec: Any, path: str = "") -> Iterator[tuple[str, float]]:
-    """All floats of a spec, each with its path: `method.beta`."""
-    items = spec.items() if isinstance(spec, dict) else enumerate(spec) if isinstance(spec, list) else ()
-    for key, value in items:
-        yield from _numbers(value, f"{path}.{key}" if path else str(key))
-    if isinstance(spec, float):
-        yield path, spec
 
 
 def _last_terms(log: Path) -> dict[str, dict[str, float]]:

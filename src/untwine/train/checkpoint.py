@@ -26,11 +26,6 @@ def write(path: Path, content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def write_json(path: Path, value: Any) -> str:
-    """Write JSON; return the sha256 of the file."""
-    return write(path, (json.dumps(value, indent=1, allow_nan=False) + "\n").encode())
-
-
 def write_tensors(path: Path, tensors: dict[str, Tensor]) -> str:
     """Write tensors as safetensors; return the sha256 of the file."""
     return write(path, save_tensors({k: v.detach().cpu().contiguous() for k, v in tensors.items()}))
@@ -55,7 +50,7 @@ def save(folder: Path, step: int, tensors: dict[str, Tensor], about: dict[str, A
     """
     name = f"step-{step:09d}"
     sha256 = write_tensors(folder / f"{name}.safetensors", tensors)
-    write_json(folder / f"{name}.json", {**about, "step": step, "sha256": sha256})
+    files.write_json(folder / f"{name}.json", {**about, "step": step, "sha256": sha256})
     kept = sorted(_steps(folder), reverse=True)[:KEEP]
     for path in folder.glob("*step-*"):
         match = re.search(r"step-(\d{9})", path.name)

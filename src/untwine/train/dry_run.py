@@ -13,6 +13,7 @@ from untwine.objective.core import is_leaf
 from untwine.objective.schedules import schedule
 from untwine.parts import leaves
 from untwine.train.run import Run
+from untwine.train.steps.held_out import HeldOut
 from untwine.train.steps.pack import Pack, batches
 from untwine.train.steps.table import Table
 
@@ -32,6 +33,9 @@ def check_run(run: Run, pack: Pack) -> None:
         pack.template(examples[:2])
     _refuse_draws(before, pack.device, "the network")
     inputs = next(iter(batches(pack, table, min(run.batch_size, 4), "iid")(0, 1)))
+    held_out = run.held_out()
+    if held_out is not None:
+        HeldOut(pack, batches(pack, table, run.batch_size, run.sampling), held_out, run.steps)
     weights = [weight[0] for weight in pack.penalty_weights(np.arange(1))]
     only_first = [True, *[False] * (len(pack) - 1)]
     pack.step(*pack.initial(), inputs, weights, watch=True, alive=only_first)

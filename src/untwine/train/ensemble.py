@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -16,23 +17,25 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 from torch.distributions import Distribution
 
-from untwine import data
+from untwine import streams
 from untwine.data import Dataset
 from untwine.errors import Diverged, UntwineError, brief
 from untwine.kernels import dispatch
-from untwine.model.info import Info
 from untwine.model.inputs import as_examples
 from untwine.model.posteriors import Q
 from untwine.model.vae import VAE
-from untwine.train import checkpoint
 from untwine.train.devices import exact, pick_device
 from untwine.train.history import read_log
+from untwine.train.joining import joined
 from untwine.train.member import Member
 from untwine.train.paths import obstacle
 from untwine.train.record import Record, how_to_resume
-from untwine.train.steps.pack import build
+from untwine.train.run import Run
 from untwine.train.steps.stack import Stack, stacked
 from untwine.train.steps.table import constants, scaled
+
+if TYPE_CHECKING:
+    from untwine.scores.scores import Scores
 
 
 class Ensemble:
@@ -51,14 +54,36 @@ class Ensemble:
         self._standard = constants(self.info.standard, device)
         self.kernels = not obstacle(device, self._stack.batching)  # whether encoders run as kernels, where these fit
         self.history: list[dict[str, Any]] = []
-        self.path: Path | None = None  # the run's folder
-        self.dataset: Dataset | None = None  # the run's own, or one made from its spec
+        self.record: Record | None = None  # what the run's folder says
+        self.entries: list[dict[str, Any]] = []  # scores that are in no folder, as scores.json would have them
 
-    def make_dataset(self) -> Dataset:
+    @property
+    def path(self) -> Path | None:
+        """The run's folder, where it has one."""
+        return None if self.record is None else self.record.path
+
+    @functools.cached_property
+    def run(self) -> Run:
+        """The run that was trained, with all its members: also those that diverged or are not finished."""
+        if self.record is not None:
+            return self.record.run()
+        runs = joined(self.members)
+        if len(runs) > 1:
+            raise UntwineError("these members are of several runs: take the spec of each from its `spec`")
+        return runs[0]
+
+    def dataset(self) -> Dataset:
         """The dataset that the members were trained on."""
-        if self.dataset is None:
-            self.dataset = data.build(self.members[0].spec["dataset"])
-        return self.dataset
+        return self.run.make_dataset()
+
+    @property
+    def scores(self) -> Scores:
+        """The scores of these members so far: those of the run's folder, or what `evaluate` returned of them."""
+        from untwine.scores import storage
+        from untwine.scores.scores import Scores
+
+        stored = [] if self.path is None else storage.read(self.path)
+        return Scores(storage.of_members([*stored, *self.entries], {m.name: m.id for m in self.members}))
 
     @property
     def takes_tensors_on(self) -> torch.device:
@@ -112,6 +137,45 @@ class Ensemble:
         columns = self._decoded(lambda vae, z: vae.jacobian(z), z, batch)
         return columns if self._standard is None else columns * self._standard[1].cpu()
 
+    def reconstruct(self, x: ArrayLike | Tensor, batch: int | None = None) -> Float[Tensor, "members n ..."]:
+        """The mean images of the posterior means of examples; arguments as in `encode`."""
+        return self.decode(self.encode(x, batch))
+
+    def sample(self, n: int, seed: int = 0) -> Float[Tensor, "members n ..."]:
+        """The mean images of samples of each member's prior.
+
+        Args:
+            n: How many.
+            seed: Which samples: members with the same prior get the same codes.
+        """
+        if n < 1:
+            raise UntwineError(f"the number of samples must be 1 or more, not {n}")
+        shape = n, self._stack.template.prior.uniforms
+        uniforms = torch.from_numpy(streams.np_uniform(seed, "sample", shape)).float().to(self.device)
+        return self.decode(self._stack.map(lambda vae, u: vae.prior.sample(u), self._weights, uniforms, shared=True))
+
+    def interpolate(
+        self, a: ArrayLike | Tensor, b: ArrayLike | Tensor, steps: int = 8
+    ) -> Float[Tensor, "members n steps ..."]:
+        """The mean images along the straight line between the codes of two examples.
+
+        Args:
+            a: Examples `[n, *shape]` where the lines begin, or a single one, whose line has no dimension n.
+            b: As many examples, where they end.
+            steps: The points on a line, both ends included.
+        """
+        if steps < 2:
+            raise UntwineError(f"a line has 2 or more points, not {steps}")
+        one = np.ndim(a) == len(self.info.shape)
+        ends = [self.encode(x[None] if one else x) for x in map(_array, (a, b))]
+        if ends[0].shape != ends[1].shape:
+            raise UntwineError(
+                f"there are {ends[0].shape[1]} examples to begin with, but {ends[1].shape[1]} to end with"
+            )
+        codes = torch.lerp(*(end[:, :, None] for end in ends), torch.linspace(0, 1, steps)[:, None])
+        images = self.decode(codes.flatten(1, 2)).unflatten(1, codes.shape[1:3])
+        return images[:, 0] if one else images
+
     def member(self, i: int) -> VAE:
         """One member as a plain module, with its own copy of the weights.
 
@@ -164,13 +228,8 @@ class Ensemble:
             return torch.cat([self._stack.map(function, self._weights, p, shared=shared).cpu() for p in parts], 1)
 
 
-def _restored(member: Member, info: Info, state: dict[str, Tensor]) -> VAE:
-    model = build(member, info)
-    try:
-        model.load_state_dict(state)
-    except RuntimeError as error:
-        raise UntwineError(f"the weights of {member.name} do not fit its network: {error}") from None
-    return model
+def _array(x: ArrayLike | Tensor) -> np.ndarray | Tensor:
+    return x if isinstance(x, Tensor) else np.asarray(x)
 
 
 def _kernels(wanted: bool) -> contextlib.AbstractContextManager[Any]:
@@ -217,18 +276,8 @@ def gather(
     if not done:
         raise UntwineError(f"no member of {path} is finished; go on with: {how_to_resume(path)}")
     info, known = record.info(), trained or {}
-    pairs = [known[entry["id"]] if entry["id"] in known else _read(record, entry, info) for entry in done]
+    pairs = [known[entry["id"]] if entry["id"] in known else record.trained(entry, info) for entry in done]
     ensemble = Ensemble([member for member, _ in pairs], [model for _, model in pairs], device)
-    ensemble.path = path
+    ensemble.record = record
     ensemble.history = read_log(path / "log.jsonl")
     return ensemble
-
-
-def _read(record: Record, entry: dict[str, Any], info: Info) -> tuple[Member, VAE]:
-    """A finished member, and its model with the weights of its file."""
-    member = record.member(entry)
-    try:
-        state = checkpoint.read_tensors(record.path / entry["file"], entry["sha256"])
-    except (OSError, ValueError) as error:
-        raise UntwineError(f"the weights of {member.name} cannot be used: {error}") from None
-    return member, _restored(member, info, state)

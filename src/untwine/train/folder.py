@@ -11,6 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
+from untwine import files
 from untwine._version import __version__
 from untwine.errors import UntwineError
 from untwine.methods import methods
@@ -19,6 +20,7 @@ from untwine.model.info import Info
 from untwine.parts import is_each
 from untwine.train import checkpoint
 from untwine.train.member import SILENT, Member
+from untwine.train.names import file_stem, named
 from untwine.train.record import FINISHED, FORMAT, Record
 from untwine.train.run import Run
 
@@ -81,6 +83,8 @@ class Folder:
 
     def _agree(self, run: Run, info: Info) -> None:
         """Refuse a run of another spec: only seeds, and numbers by member, may differ in a folder."""
+        old, new = (_with_added(spec) for spec in (self.content["run"], run.spec()))
+        self._refuse_other(old, new, ["holdout"])  # first, as it changes the number of examples
         if (self.content["shape"], self.content["data_size"]) != (list(info.shape), info.data_size):
             raise UntwineError(
                 f"{self.path} was trained on {self.content['data_size']:,} examples of {self.content['shape']}, "
@@ -96,10 +100,13 @@ class Folder:
             raise UntwineError(
                 f"the images of {self.path} had another mean or standard deviation; choose another folder"
             )
-        old, new = (_with_added(spec) for spec in (self.content["run"], run.spec()))
-        for key in new:
-            if key not in SILENT and _differ(old.get(key), new[key]):
-                name, was, wanted = _where(key, old.get(key), new[key])
+        self._refuse_other(old, new, [key for key in new if key not in SILENT])
+
+    def _refuse_other(self, old: dict[str, Any], new: dict[str, Any], keys: list[str]) -> None:
+        """Refuse a run whose spec has other values under these keys, apart from numbers by member."""
+        for key in keys:
+            if _differ(old.get(key), new.get(key)):
+                name, was, wanted = _where(key, old.get(key), new.get(key))
                 raise UntwineError(
                     f"{self.path} holds another run: its {name} is {_short(was)}, not {_short(wanted)}; "
                     "choose another folder"
@@ -108,19 +115,15 @@ class Folder:
     def _add(self, members: list[Member]) -> None:
         """Add the members that are not there yet."""
         known = {entry["id"] for entry in self.content["members"]}
-        names = {entry["name"] for entry in self.content["members"]}
-        for member in members:
-            if member.id in known:
-                continue
-            member = member.named(names)
-            names.add(member.name)
+        specs = {entry["name"]: entry["spec"] for entry in self.content["members"]}
+        for member in named([member for member in members if member.id not in known], specs):
             entry = {"name": member.name, "id": member.id, "seed": member.seed, "data_seed": member.data_seed}
             self.content["members"].append({**entry, "state": "waiting", "spec": member.spec})
         self.write()
 
     def write(self) -> None:
         """Write `run.json`."""
-        checkpoint.write_json(self.path / "run.json", self.content)
+        files.write_json(self.path / "run.json", self.content)
 
     def entry(self, name: str) -> dict[str, Any]:
         """What is written of a member."""
@@ -161,7 +164,7 @@ class Folder:
             steps: The steps of the run.
         """
         for name, state, step in zip(pack["members"], states, died, strict=True):
-            file = f"members/{name}.safetensors"
+            file = f"members/{file_stem(name)}.safetensors"
             sha256 = checkpoint.write_tensors(self.path / file, state)
             end = {"state": "done", "steps": steps} if step < 0 else {"state": "diverged", "steps": step}
             self.entry(name).update(end, file=file, sha256=sha256)

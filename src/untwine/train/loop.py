@@ -103,7 +103,8 @@ def fit(
             packs = split([member.name for member in run.members()], pack_size)
         reporter = stack.enter_context(report(progress, folder.path if tensorboard and folder else None))
         uses = run.steps * run.batch_size * len(run.seeds)
-        table = Table(run.make_dataset(), target, resident, uses, run.info().standard) if packs else None
+        standard, training = run.info().standard, run.training()
+        table = Table(run.make_dataset(), target, resident, uses, standard, training) if packs else None
         trained: dict[str, tuple[Member, VAE]] = {}
         history: list[dict[str, Any]] = []
         by_name = {member.name: member for member in run.members()}
@@ -130,7 +131,7 @@ def fit(
     else:
         ensemble = Ensemble([m for m, _ in trained.values()], [model for _, model in trained.values()], target)
         ensemble.history = history
-    ensemble.dataset = run.make_dataset()
+    ensemble.run = run
     return ensemble
 
 

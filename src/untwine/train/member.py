@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
@@ -92,12 +91,6 @@ class Member:
     def precision(self) -> str:
         """The precision of its passes: "float32" or "bfloat16"."""
         return self.spec["precision"]
-
-    def named(self, taken: Iterable[str]) -> Member:
-        """The same member under a name that is not taken."""
-        apart = "" if self.data_seed == self.seed else f"-data-{self.data_seed}"
-        name = f"seed-{self.seed}{apart}"
-        return dataclasses.replace(self, name=f"{name}-{self.id[:8]}" if name in taken else name)
 
 
 def to_objective(method: Any, stored: bool = False) -> Objective:

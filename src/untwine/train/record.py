@@ -11,9 +11,12 @@ from typing import Any
 from untwine._version import __version__
 from untwine.errors import UntwineError
 from untwine.model.info import Info
+from untwine.model.vae import VAE
+from untwine.train import checkpoint
 from untwine.train.joining import gathered
 from untwine.train.member import SILENT, Member
 from untwine.train.run import Run
+from untwine.train.steps.pack import build
 
 FORMAT = 1
 FINISHED = ("done", "diverged")
@@ -68,6 +71,23 @@ class Record:
             return Member.from_json(entry["seed"], entry["data_seed"], spec, entry["name"])
         except KeyError as error:
             raise UntwineError(f"{self.path}/run.json is damaged: {entry['name']} has no {error} in its spec") from None
+
+    def trained(self, entry: dict[str, Any], info: Info) -> tuple[Member, VAE]:
+        """A finished member, and its model with the weights of its file.
+
+        Args:
+            entry: One of `entries`.
+            info: What `info` returns.
+        """
+        member = self.member(entry)
+        model = build(member, info)
+        try:
+            model.load_state_dict(checkpoint.read_tensors(self.path / entry["file"], entry["sha256"]))
+        except (OSError, ValueError) as error:
+            raise UntwineError(f"the weights of {member.name} cannot be used: {error}") from None
+        except RuntimeError as error:
+            raise UntwineError(f"the weights of {member.name} do not fit its network: {error}") from None
+        return member, model
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, Union
 import numpy as np
 
 from untwine import data
-from untwine.arguments import Count, EachPositive, PerMember, Positive, coerce
+from untwine.arguments import Count, EachPositive, PerMember, Positive, Share, coerce
 from untwine.data import Dataset
 from untwine.data.moments import principal, standard
 from untwine.errors import UntwineError, refuse_unknown
@@ -24,7 +24,9 @@ from untwine.model.networks import Network
 from untwine.objective.core import Objective
 from untwine.objective.schedules import Schedule, schedule
 from untwine.parts import Each, from_json, resolve, to_json
+from untwine.train.holdout import Holdout, Selection, split
 from untwine.train.member import SILENT, Member, digest, each_paths, method_json, of_member, to_objective, watched
+from untwine.train.names import named
 from untwine.train.seeds import Integer, Seeds, parse_seeds
 from untwine.train.steps.optimisers import optimisers
 
@@ -42,6 +44,7 @@ _KINDS: dict[str, Any] = {
     "precision": Precision,
     "standardise": bool,
     "log_every": Count,
+    "holdout": Union[Share, None],  # noqa: UP007
 }
 
 
@@ -70,6 +73,8 @@ class Run:
             (michlo2023, B.4).
         log_every: Steps between two lines of the log.
         watch: Names of further terms for the log.
+        holdout: The share of the examples, such as 0.1, that is never trained on. Their loss is computed at every line
+            of the log, on at most 8 batches, as `holdout_loss`. None trains on all examples.
 
     >>> run = Run(method="beta_vae", dataset="synthetic_linear", seeds=[0, 1], steps=10)
     >>> Run.from_json(run.to_json()) == run
@@ -92,6 +97,7 @@ class Run:
     standardise: bool
     log_every: int
     watch: tuple[str, ...]
+    holdout: float | None
 
     def __init__(
         self,
@@ -111,6 +117,7 @@ class Run:
         standardise: bool = False,
         log_every: Integer = 100,
         watch: str | Sequence[str] | None = (),
+        holdout: float | None = None,
     ) -> None:
         arguments = dict(locals())
         arguments.pop("self")
@@ -137,6 +144,9 @@ class Run:
         put("watch", tuple(dict.fromkeys(name.replace("-", "_") for name in watch)))
         for name, kind in _KINDS.items():
             put(name, coerce(settings[name], kind, name))
+        put("holdout", self.holdout or None)
+        if self.holdout and objective.pairing is not None:
+            raise UntwineError("holdout cannot be kept: this method pairs examples with any states, held out or not")
         self._check_members()
 
     def _suited(self, network: Any, published: Any) -> Network:
@@ -182,11 +192,25 @@ class Run:
 
     @functools.cached_property
     def _info(self) -> Info:
-        dataset = self.make_dataset()
+        dataset, training = self.make_dataset(), self.training()
+        if training is not None:
+            dataset = Selection(dataset, training)
         constants = standard(dataset) if self.standardise else None
         spread = constants[1] if constants else ()
         leading = functools.partial(principal, dataset, std=spread)
         return Info(self.latents, tuple(dataset.shape), len(dataset), constants, leading)
+
+    def training(self) -> np.ndarray | None:
+        """The numbers of the examples to train on; None where these are all."""
+        return None if self._split is None else self._split.training
+
+    def held_out(self) -> np.ndarray | None:
+        """The numbers of the examples that are held out, in random order; None where there are none."""
+        return None if self._split is None else self._split.held_out
+
+    @functools.cached_property
+    def _split(self) -> Holdout | None:
+        return None if self.holdout is None else split(len(self.make_dataset()), self.holdout)
 
     def members(self) -> list[Member]:
         """The members, in the order of the seeds; each has its own values of what differs by member."""
@@ -204,8 +228,8 @@ class Run:
                 lr=schedule(of_member(self.lr, i)),
                 spec=resolve(spec, i),
             )
-            members.append(member.named([other.name for other in members]))
-        return tuple(members)
+            members.append(member)
+        return tuple(named(members))
 
     # --- JSON --------------------------------------------------------------------------------------
 
@@ -221,6 +245,8 @@ class Run:
     def to_json(self) -> dict[str, Any]:
         """The run as JSON, which `from_json` reads."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        if self.holdout is None:  # runs were stored before there was one, and keep their ids
+            del values["holdout"]
         return to_json({**values, "method": method_json(self.method), "network": self.network.spec})
 
     @classmethod

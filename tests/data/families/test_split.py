@@ -9,7 +9,7 @@ import untwine as uw
 from untwine.data.families.split import split
 from untwine.data.specs import build, full_spec
 from untwine.errors import UntwineError
-from untwine.scoring.columns import columns
+from untwine.scores.columns import columns
 
 PARTS = ("train", "evaluation", "test")
 SQUARE = "synthetic-linear(samples=1000, levels=50)"

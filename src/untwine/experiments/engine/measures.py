@@ -12,7 +12,7 @@ from untwine.errors import UntwineError
 from untwine.experiments.engine.contract import Trained
 from untwine.experiments.engine.rows import Row
 from untwine.metrics.forced import VALUE
-from untwine.scoring.columns import columns
+from untwine.scores.columns import columns
 from untwine.scoring.evaluation import evaluate
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from untwine import data, files
+from untwine import files
 from untwine._version import __version__
 from untwine.errors import Diverged, Unavailable, UntwineError
 from untwine.experiments.engine.contract import Case, Trained
@@ -20,6 +20,7 @@ from untwine.train.ensemble import Ensemble, gather
 from untwine.train.joining import joined, structure
 from untwine.train.loop import fit
 from untwine.train.member import Member, digest
+from untwine.train.names import named
 from untwine.train.progress import Reporter
 from untwine.train.record import FINISHED, Record
 from untwine.train.run import Run
@@ -110,13 +111,11 @@ class Store:
         for part in parts:
             for i, member in enumerate(part.members):
                 models[member.id] = member, part.member(i)
-                histories[member.id] = list(_of_member(part.history, member.name))
-        members: list[Any] = []
-        for name in alive:
-            members.append(models[name][0].named([other.name for other in members]))
+                histories[member.id] = list(of_member(part.history, member.name))
+        members = named([models[name][0] for name in alive])
         ensemble = Ensemble(members, [models[name][1] for name in alive], device)
-        ensemble.dataset = data.build(case.run.dataset)
-        return Trained(case.columns, ensemble, ensemble.dataset, [histories[name] for name in alive])
+        ensemble.run = case.run
+        return Trained(case.columns, ensemble, ensemble.dataset(), [histories[name] for name in alive])
 
     def facts(self, cases: Sequence[Case]) -> dict[str, Any]:
         """How many members these cases have, how many of them diverged, on what they were trained, and for how long."""
@@ -197,7 +196,7 @@ def _kind(member: Member, hardware: str) -> str:
     return digest([structure({**member.spec, "steps": 0, "log_every": 0, "watch": []}), hardware])
 
 
-def _of_member(history: Sequence[Mapping[str, Any]], name: str) -> Iterator[Row]:
+def of_member(history: Sequence[Mapping[str, Any]], name: str) -> Iterator[Row]:
     """The lines of a log that are about a member."""
     for line in history:
         if name in line["members"]:

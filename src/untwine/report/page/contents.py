@@ -11,7 +11,7 @@ import numpy as np
 from untwine.report.page.pictures import LARGEST
 from untwine.report.runs.looks import Looks
 from untwine.report.runs.opened import Case, OpenedRun, cases
-from untwine.scoring.scores import Scores
+from untwine.scores.scores import Scores
 
 MOST_CASES = 8  # of which pictures are shown
 MOST_MODELS = 3  # of a case

@@ -16,7 +16,7 @@ from untwine.report.page.about import mean_and_range, no_scores
 from untwine.report.page.contents import Contents
 from untwine.report.page.html import Markup, code, joined, paragraph, table, tag
 from untwine.report.page.pictures import chart
-from untwine.scoring import names
+from untwine.scores import names
 from untwine.scoring.compare import comparisons
 from untwine.train.history import courses
 

@@ -13,7 +13,7 @@ from untwine.methods import methods
 from untwine.model.networks import networks
 from untwine.parts import is_each
 from untwine.report.runs.opened import OpenedRun
-from untwine.scoring.scores import Scores
+from untwine.scores.scores import Scores
 from untwine.train.joining import gathered
 from untwine.train.member import SILENT
 from untwine.train.run import Run, defaults

@@ -10,10 +10,10 @@ from typing import Any
 
 from untwine.data import Dataset
 from untwine.errors import UntwineError
-from untwine.scoring import storage
+from untwine.scores import storage
+from untwine.scores.scores import Scores
 from untwine.scoring.collapse import active_counts
 from untwine.scoring.results import own_numbers
-from untwine.scoring.scores import Scores
 from untwine.train.cautions import Caution, Known, cautions
 from untwine.train.devices import pick_device
 from untwine.train.ensemble import Ensemble, gather
@@ -55,7 +55,7 @@ class OpenedRun:
         """The data of the run; None, and a caution, where they cannot be had."""
         try:
             if self.ensemble is not None:
-                return self.ensemble.make_dataset()
+                return self.ensemble.dataset()
         except UntwineError as error:
             self.damage.append(Caution("data", f"The data is not there: {error}", "Nothing of it is shown.", False))
         return None

@@ -61,6 +61,7 @@ class Batches:
         self.seeds = torch.tensor([member.data_seed for member in members], device=self.home)
         self.noise = {"posterior": ("normal", (info.latents,)), **needs.noise}
         self.examples = batch_size if pairing is None else 2 * batch_size  # in a pass
+        self.training = None if table.training is None else torch.from_numpy(table.training).to(self.home)
         self.sizes = torch.ones(0)
         if pairing is not None:
             self.sizes = torch.tensor(factors_to_pair(table.dataset).sizes, device=self.home)
@@ -78,6 +79,11 @@ class Batches:
 
     def numbers(self, steps: Tensor, purpose: str = "") -> list[Tensor]:
         """The numbers of the examples of each step, `[members, batch]`; every `purpose` has batches of its own."""
+        places = self._places(steps, purpose)
+        return places if self.training is None else [self.training[batch] for batch in places]
+
+    def _places(self, steps: Tensor, purpose: str) -> list[Tensor]:
+        """The places of the examples of each step among those to train on."""
         if self.sampling == "iid":
             return list(streams.integers(self.seeds, f"batch{purpose}", steps, self.size, self.info.data_size))
         batches = []

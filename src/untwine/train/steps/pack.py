@@ -188,6 +188,29 @@ class Pack(Stack):
         outs, rows = zip(*self.each(of_member), strict=True)
         return torch.stack(outs), torch.stack(rows)
 
+    def losses(
+        self,
+        weights: Weights,
+        x: Float[Tensor, "members batch ..."],
+        penalties: Sequence[Tensor],
+        noise: Mapping[str, Tensor],
+        *second: Tensor,
+    ) -> Float[Tensor, " members"]:
+        """The loss of every member on a batch, without gradients.
+
+        Args:
+            weights: The weights of all members.
+            x: A batch for each member.
+            penalties: The leaves of the penalties, a number for each member (see `penalty_weights`).
+            noise: The noise of each member.
+            second: Another batch for each member, where the penalties need one.
+        """
+
+        def loss(vae: VAE, x: Tensor, leaf: Sequence[Tensor], noise: Mapping[str, Tensor], *second: Tensor) -> Tensor:
+            return self._terms(vae, x, leaf, noise, False, False, (), *second)[0]
+
+        return self.map(loss, weights, x, tuple(penalties), noise, *second)
+
     def _leaves(self, views: Mapping[str, Tensor]) -> dict[str, Tensor]:
         return {name: value.detach().requires_grad_(name not in self.frozen) for name, value in views.items()}
 

@@ -28,6 +28,7 @@ class Table:
         resident: Whether to put all of them on the device first (True) or to keep none (False); None decides.
         uses: How many examples will be asked for: a table larger than that is not worth making.
         standard: The means and standard deviations with which images are standardised.
+        training: The numbers of the examples to train on; None trains on all.
     """
 
     def __init__(
@@ -37,8 +38,9 @@ class Table:
         resident: bool | None = None,
         uses: int | None = None,
         standard: Standard | None = None,
+        training: Int64[np.ndarray, " n"] | None = None,
     ):
-        self.dataset, self.device = dataset, device
+        self.dataset, self.device, self.training = dataset, device, training
         self.standard = constants(standard, device)
         kept = False
         if resident is None:

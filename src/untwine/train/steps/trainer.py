@@ -13,6 +13,7 @@ from untwine.errors import UntwineError, brief
 from untwine.train import paths
 from untwine.train.run import Run
 from untwine.train.steps.compiled import CompiledStep
+from untwine.train.steps.held_out import HeldOut
 from untwine.train.steps.pack import Pack, batches
 from untwine.train.steps.step import PlainStep, State, Step, StepFunction
 from untwine.train.steps.table import Table
@@ -30,6 +31,8 @@ class Trainer:
     def __init__(self, pack: Pack, run: Run, table: Table):
         self.pack, self.run = pack, run
         self.batches = batches(pack, table, run.batch_size, run.sampling)
+        held_out = run.held_out()
+        self.held_out = None if held_out is None else HeldOut(pack, self.batches, held_out, run.steps)
         self.function = StepFunction(pack, run.clip)
         self.state: State = self.function.start()
         self._plain = PlainStep(self.function, self.state)
@@ -76,16 +79,18 @@ class Trainer:
                 yield self._entry(terms) if due else None
 
     def _entry(self, terms: Tensor) -> dict[str, Any]:
-        """A line of the log: means since the last line, watched terms as they are now; then start anew."""
+        """A line of the log: means since the last line, watched terms and held-out losses now; then start anew."""
         state, (trained, watched) = self.state, self.pack.terms
         means = (state.total / state.count.clamp(min=1)[:, None]).tolist()
         deaths, counts = state.died.tolist(), state.count.tolist()
         now = terms[:, len(trained) :].tolist()
+        held_out = None if self.held_out is None else self.held_out.losses(state.weights, state.step - 1)
         members = {}
         for i, member in enumerate(self.pack.members):
             died = deaths[i]
             values = dict(zip(trained, means[i], strict=True)) if counts[i] > 0 else dict.fromkeys(trained)
             seen = zip(watched, now[i], strict=True)
+            seen = [*seen, *([] if held_out is None else [("holdout_loss", held_out[i])])]
             values |= {k: v if died < 0 and np.isfinite(v) else None for k, v in seen}
             members[member.name] = values | ({"diverged": died} if died >= 0 else {})
         state.total.zero_()

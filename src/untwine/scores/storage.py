@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from untwine import files
 from untwine._version import __version__
 from untwine.errors import UntwineError
 from untwine.locks import locked
 from untwine.metrics import Score
-from untwine.train import checkpoint
 
 FORMAT = 2
 FILE = "scores.json"
@@ -61,13 +61,17 @@ def write(path: Path, entry: Entry) -> None:
     No two entries share a label: a score of data or models that have changed since gets a mark behind its own.
     """
     with locked(path, ".scores.lock", patience=30):
-        entries = {key(stored): stored for stored in read(path)}
-        old = entries.get(key(entry))
-        if old is not None and (old["settings"], old["untwine"]) == (entry["settings"], entry["untwine"]):
-            entry = {**entry, "members": old["members"] | entry["members"]}
-        others = {name: _marked(other, entry["label"]) for name, other in entries.items()}
-        scores = list((others | {key(entry): entry}).values())
-        checkpoint.write_json(path / FILE, {"format": FORMAT, "scores": scores})
+        files.write_json(path / FILE, {"format": FORMAT, "scores": added(read(path), entry)})
+
+
+def added(entries: Sequence[Entry], entry: Entry) -> list[Entry]:
+    """The entries with one more, or with it in the place of the one of the same request (see `write`)."""
+    by_key = {key(stored): stored for stored in entries}
+    old = by_key.get(key(entry))
+    if old is not None and (old["settings"], old["untwine"]) == (entry["settings"], entry["untwine"]):
+        entry = {**entry, "members": old["members"] | entry["members"]}
+    others = {name: _marked(other, entry["label"]) for name, other in by_key.items()}
+    return list((others | {key(entry): entry}).values())
 
 
 def _marked(entry: Entry, taken: str) -> Entry:
@@ -92,6 +96,22 @@ def is_current(entry: Mapping[str, Any] | None, members: Members) -> bool:
 def select(entry: Mapping[str, Any], members: Members, label: str) -> Entry:
     """An entry with these members, in this order, under the label of the present request."""
     return {**entry, "members": {name: entry["members"][name] for name in members}, "label": label}
+
+
+def of_members(entries: Sequence[Entry], ids: Mapping[str, str]) -> list[Entry]:
+    """The entries of this version that have a value for some of the members, without all other members.
+
+    Args:
+        entries: Entries of scores.json.
+        ids: The id of each member by its name: a value of another member of the same name does not count.
+    """
+    kept = []
+    for entry in entries:
+        members = {name: entry["members"].get(name, {}) for name in ids}
+        members = {name: member for name, member in members.items() if member.get("id") == ids[name]}
+        if members and entry["untwine"] == __version__:
+            kept.append({**entry, "members": members})
+    return kept
 
 
 def to_entry(

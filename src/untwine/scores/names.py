@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from untwine.differences import in_words
+
 _SIZES = ("windows=", "points=", "examples=", "jacobians=")
 
 
@@ -36,10 +38,9 @@ def of_row(row: Mapping[str, Any]) -> str:
     """The name of a table's row: the label, the part, and the hyperparameters of its members.
 
     >>> of_row({"metric": "local-mig(rho=0.1)", "own": {"method.beta": 4.0}})
-    'local-mig(rho=0.1), beta 4'
+    'local-mig(rho=0.1), beta=4'
     """
-    own = "".join(f", {key.rpartition('.')[2]} {value:g}" for key, value in row.get("own", {}).items())
-    return row["metric"] + own
+    return ", ".join(filter(None, (row["metric"], in_words(row.get("own", {})))))
 
 
 def short(rows: Sequence[Mapping[str, Any]]) -> list[str]:
