@@ -14,7 +14,8 @@ import untwine as uw
 from untwine.cli import COMMANDS, main
 from untwine.cli.demo import NEXT
 from untwine.experiments.demo import folder, page, plan, run_demo, sentences
-from untwine.experiments.engine.claims import Higher, judge
+from untwine.experiments.engine.comparisons import Higher
+from untwine.experiments.engine.findings import judge
 from untwine.experiments.engine.rows import Rows
 from untwine.train.loop import Interrupted
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import untwine as uw
 from untwine.experiments.demo import pictures
-from untwine.experiments.engine.claims import Higher
+from untwine.experiments.engine.comparisons import Higher
 from untwine.experiments.engine.contract import Case, Plan, case
 from untwine.experiments.engine.measures import Computed, Logged, Scored
 from untwine.experiments.rhodes2021.published import BETA_VAE, JL1, MEASURES

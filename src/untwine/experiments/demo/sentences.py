@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from untwine.experiments.demo.plan import WORDS
-from untwine.experiments.engine.claims import NOT, PARTLY, REPRODUCED, Finding
+from untwine.experiments.engine.findings import NOT, PARTLY, REPRODUCED, Finding
 from untwine.experiments.engine.rows import Rows
 from untwine.experiments.rhodes2021.published import BETA_VAE, JL1
 from untwine.metrics.statistics import summary

@@ -15,8 +15,8 @@ from untwine._version import __version__
 from untwine.bench.devices import describe
 from untwine.experiments.demo import page, plan
 from untwine.experiments.demo.sentences import told
-from untwine.experiments.engine.claims import judge
 from untwine.experiments.engine.contract import Case, Trained
+from untwine.experiments.engine.findings import judge
 from untwine.experiments.engine.rows import Rows
 from untwine.experiments.engine.running import Outcome
 from untwine.experiments.engine.store import of_member

@@ -12,8 +12,9 @@ from untwine.arguments import Count
 from untwine.bench import pace
 from untwine.bench.variants import read_variant
 from untwine.errors import UntwineError
-from untwine.experiments.engine.claims import Alike, Claim, Higher
+from untwine.experiments.engine.comparisons import Alike, Higher
 from untwine.experiments.engine.contract import Case, Fact, Plan, Trained, case, experiment
+from untwine.experiments.engine.findings import Claim
 from untwine.experiments.engine.measures import Computed
 from untwine.experiments.engine.rows import Row
 from untwine.experiments.rhodes2021.published import ALIKE, BETA_VAE, MEASURES, WORDS
