@@ -24,7 +24,7 @@ Captured = pytest.CaptureFixture[str]
     ("arguments", "code", "message"),
     [
         ([], 2, "explore needs the folder of a run, before any options: untwine explore RUN [RUN ...] [OPTIONS]"),
-        (["gone"], 1, "gone holds no run: there is no run.json in it"),
+        (["gone"], 1, "gone is no folder: give the folder of a run"),
         (["gone", "--port", "0"], 2, "a port is a number from 1 to 65535, not 0"),
         (["gone", "--port", "x"], 2, "'x' is not a whole number"),
         (["gone", "--device", "abacus"], 2, "unknown device 'abacus'; use auto, cpu, cuda or mps"),
@@ -85,7 +85,7 @@ def test_no_browser_is_no_failure(monkeypatch: pytest.MonkeyPatch):
 
 def test_folders_of_runs_and_names(folders: dict[str, Path], tmp_path: Path):
     root = folders["beta"].parent
-    assert list(open_runs([root], "cpu")) == ["beta", "jl1", "vectors"]
+    assert list(open_runs([root], "cpu")) == ["beta", "jl1", "lost", "vectors"]
     (tmp_path / "beta").symlink_to(folders["jl1"])
     names = list(open_runs([folders["beta"], folders["jl1"], folders["beta"]], "cpu"))
     assert names == ["beta", "jl1"]  # none twice
