@@ -100,9 +100,7 @@ SHORT = {"steps=1_000": "steps=4", "anneal=500": "anneal=2", "20_000": "200"}
 COMMANDS = {"--steps 1000": "--steps 4", "--anneal 500": "--anneal 2", "examples 20000": "examples 200"}
 PAGES = {
     "README.md": Page({**SHORT, '"local_mig"]': '"local_mig"], points=500, windows=2'}, readme),
-    "docs/getting-started.md": Page(
-        {**COMMANDS, "--points 2000": "--points 300 --windows 2"}, getting_started
-    ),
+    "docs/getting-started.md": Page({**COMMANDS, "--points 2000": "--points 300 --windows 2"}, getting_started),
     "docs/training.md": Page({"--steps 500": "--steps 4"}),
     "docs/your-data.md": Page(
         {"--steps 200": "--steps 4", "perceive images": "perceive images --pairs 200 --traversals 3"}, your_data
