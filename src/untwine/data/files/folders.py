@@ -80,11 +80,18 @@ def open_each(files: Sequence[Path], folder: Path, use: Callable[[Image], T], do
 
 def upright(file: Path) -> Image:
     """The picture upright, without transparency: mode "RGB", "L" (grey), or "F" (grey of 0 to 255 as floats)."""
-    from PIL import Image, ImageOps
+    from PIL import Image
 
     with Image.open(file) as opened:
-        png = opened.format == "PNG"
-        picture = ImageOps.exif_transpose(opened)
+        return on_white(opened)
+
+
+def on_white(picture: Image) -> Image:
+    """A picture of Pillow as `upright` returns it."""
+    from PIL import Image, ImageOps
+
+    png = picture.format == "PNG"
+    picture = ImageOps.exif_transpose(picture)
     if picture.mode == "F" or picture.mode.startswith("I"):
         # A PNG of more than 8 bits has 16, though some versions of Pillow open it as 32.
         return Image.fromarray(_scale(np.asarray(picture), picture.mode.startswith("I;16") or png))
