@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import UInt8
 
-from untwine.data.files.folders import eight_bits, uniform, square, upright
+from untwine.data.files.folders import eight_bits, square, uniform, upright
 from untwine.data.files.pixels import as_bytes, channels_first, refuse_values
 from untwine.errors import UntwineError
 from untwine.progress import track
