@@ -17,7 +17,7 @@ MOST_CASES = 8  # of which pictures are shown
 MOST_MODELS = 3  # of a case
 MOST_LATENTS = 12
 STEPS = 11  # images along a latent
-PIXELS = 16_000_000  # of all traversals together: some 4 MB
+PIXELS = 12_000_000  # of all traversals together: 3 MB of most images, 10 MB of noise
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,12 @@ class Contents:
         for one in self.pictured:
             y, x = one.looks.dataset.shape[1:]
             latents = min(MOST_LATENTS, one.looks.means.shape[-1])
-            pixels += len(one.looks.names) * latents * STEPS * round(y * x * min(1, LARGEST / max(y, x)) ** 2)
+            pixels += len(one.looks.seeds) * latents * STEPS * round(y * x * min(1, LARGEST / max(y, x)) ** 2)
         return int(np.clip(PIXELS // max(1, pixels), 1, 3))
+
+    def label(self, case: Case, model: str) -> str:
+        """The name of a model on the page: that of its case, where there are several, and its seed."""
+        return f"{case.label}, {model}" if len(self.cases) > 1 else model
 
     def scores(self, case: Case) -> Scores:
         """The stored scores of a case's members."""

@@ -15,8 +15,8 @@ from untwine.report.page.pictures import chart
 
 MOST_LATENTS = 12
 BINS = 20  # of a latent in its mutual information
-TRAVERSALS = 20  # of each factor, over which distances are averaged
-LONGEST = 32  # values of a factor in a matrix of distances
+TRAVERSALS = 10  # of each factor, over which distances are averaged
+LONGEST = 24  # values of a factor in a matrix of distances
 
 
 def aggregate(contents: Contents) -> Markup | None:
@@ -31,7 +31,7 @@ def aggregate(contents: Contents) -> Markup | None:
             density = aggregate_density(looks.means[0], looks.variances[0], (first, second))
         except UntwineError:  # posteriors without a density
             continue
-        figure = figures.density(density, titles=[_title(one)])
+        figure = figures.density(density, titles=[contents.label(one.case, one.looks.seeds[0])])
         charts.append(chart(figure, f"aggregate posterior of {one.case.label} in z{first} and z{second}"))
     if not charts:
         return None
@@ -47,7 +47,9 @@ def information(contents: Contents) -> Markup | None:
             continue
         table, names = one.looks.information
         count = min(MOST_LATENTS, table.shape[1])
-        figure = figures.information(table[0, :count], names, one.looks.useful[0][0, :count], [_title(one)])
+        figure = figures.information(
+            table[0, :count], names, one.looks.useful[0][0, :count], [contents.label(one.case, one.looks.seeds[0])]
+        )
         charts.append(chart(figure, f"information of the latents of {one.case.label} about factors"))
         floor = max(floor, _floor(one))
     if not charts:
@@ -88,7 +90,7 @@ def distance(contents: Contents) -> Markup | None:
             matrices = distance_matrices(one.looks.dataset, measured, TRAVERSALS, longest=LONGEST, progress=track)
         except UntwineError:  # no two examples differ in one factor alone, say
             continue
-        figure = figures.matrices(matrices, title=_title(one))
+        figure = figures.matrices(matrices, title=contents.label(one.case, one.looks.seeds[0]))
         drawn.append(
             tag("div", chart(figure, f"distances along the factors, {one.case.label}"), class_="scroll", tabindex="0")
         )
@@ -99,7 +101,3 @@ def distance(contents: Contents) -> Markup | None:
         "values themselves, by the reconstruction loss (perceived, michlo2023), and between the model's codes."
     )
     return joined([*drawn, paragraph(note, quiet=True)])
-
-
-def _title(one: Pictured) -> str:
-    return f"{one.case.label}, {one.looks.names[0]}"

@@ -75,8 +75,7 @@ def scores(contents: Contents) -> Markup:
             rows.setdefault(name, {})[label] = row
     cells = [[name, *(_score(of_cases.get(label)) for label in by_case)] for name, of_cases in rows.items()]
     pieces = [table(["", *by_case], cells)]
-    remarks = {note for of_cases in rows.values() for row in of_cases.values() for note in row["notes"]}
-    pieces += [paragraph(note, quiet=True) for note in sorted(remarks)]
+    pieces += [paragraph(note, quiet=True) for note in _notes(rows)]
     pieces.append(
         paragraph(
             "The mean over models ± two standard errors, and Student's 95% interval below it; two models have their ",
@@ -89,6 +88,16 @@ def scores(contents: Contents) -> Markup:
     if len(by_case) > 1:
         pieces += [_score_charts(by_case), _comparisons(by_case)]
     return joined(pieces)
+
+
+def _notes(rows: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[str]:
+    """What summaries note, each once: whose scores, which ones, and why."""
+    about: dict[tuple[str, str], list[str]] = {}
+    for name, of_cases in rows.items():
+        for label, row in of_cases.items():
+            for note in row["notes"]:
+                about.setdefault((label, note), []).append(name)
+    return [f"{label}: {note} ({', '.join(scores)})." for (label, note), scores in about.items()]
 
 
 def _score(row: Mapping[str, Any] | None) -> Any:
@@ -146,7 +155,9 @@ def _comparisons(by_case: Mapping[str, Any]) -> Markup | None:
         text = f"Welch's t-test over seeds; the effect is Cohen's d. Holm's p allows for all {len(tests)} comparisons."
         pieces.append(paragraph(text, quiet=True))
     if reasons:
-        pieces.append(paragraph(f"Not compared: {'. '.join(dict.fromkeys(reasons))}.", quiet=True))
+        items = [tag("li", reason) for reason in dict.fromkeys(reasons)]
+        title = tag("summary", f"{len(items)} scores cannot be compared")
+        pieces.append(tag("details", title, tag("ul", *items, class_="quiet")))
     return joined(pieces) if pieces else None
 
 
@@ -156,21 +167,26 @@ def _comparisons(by_case: Mapping[str, Any]) -> Markup | None:
 def latents(contents: Contents) -> Markup | None:
     """How much each latent of the shown models is used, as bars: the KL of its posterior from N(0, 1)."""
     rows = []
+    # One scale for all models: next to a model that uses its latents, a collapsed one has hardly any bars.
+    top = max((float(one.looks.useful[1].max()) for one in contents.looked_at), default=0.0)
     for one in contents.looked_at:
         order, nats = one.looks.useful
         narrow = one.looks.variances.mean(1) < 0.5
-        for i, name in enumerate(one.looks.names):
-            top = max(float(nats[i].max()), 1e-9)
-            bars = [_bar(latent, float(nats[i, latent]), top, bool(narrow[i, latent])) for latent in order[i]]
+        for i, name in enumerate(one.looks.seeds):
+            bars = [
+                _bar(latent, float(nats[i, latent]), max(top, 0.5), bool(narrow[i, latent]))
+                for latent in order[i].tolist()
+            ]
             active = int(narrow[i].sum())
-            label = f"{one.case.label}, {name}" if len(contents.cases) > 1 else name
+            label = contents.label(one.case, name)
             about = tag("div", tag("strong", label), tag("span", f"{active} active, {len(bars) - active} passive"))
             rows.append(tag("div", about, tag("div", *bars, class_="bars"), class_="usage"))
     if not rows:
         return None
     note = (
         "A bar is KL(q(z | x) || N(0, 1)) of one latent in nats, averaged over examples. Full bars are active latents: "
-        "their posterior variance is below one half in the mean. Empty bars are passive: the model does not use them."
+        "their posterior variance is below one half in the mean. Empty bars are passive: the model does not use them. "
+        "Of models without a posterior, a bar is the variance of codes."
     )
     return joined([tag("div", *rows), paragraph(note, quiet=True)])
 
@@ -178,7 +194,7 @@ def latents(contents: Contents) -> Markup | None:
 def _bar(latent: int, nats: float, top: float, active: bool) -> Markup:
     height = max(1.5, 100 * min(1.0, max(nats, 0.0) / top))
     fill = tag("span", tag("i", style=f"height: {height:.1f}%"))
-    return tag("div", fill, tag("b", latent), class_="active" if active else None, title=f"z{latent}: {nats:.3g} nats")
+    return tag("div", fill, tag("b", latent), class_="active" if active else None, title=f"z{latent}: {nats:.3g}")
 
 
 def polarised(contents: Contents) -> Markup:

@@ -16,12 +16,14 @@ from untwine.report.page.html import Markup, tag
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from PIL.Image import Image
 
 Tiles = Float[np.ndarray, "rows columns channels y x"]
 
 LARGEST = 96  # pixels of a tile's longer side: larger images are made smaller
 SMALL_IMAGE = 48  # pixels, up to which images are shown without smoothing
-QUALITY = 88  # of JPEG
+QUALITIES = (88, 60, 30)  # of JPEG: the first whose file is small enough
+MOST_BYTES = 0.6  # of a pixel
 
 
 def in_bytes(tiles: Tiles) -> UInt8[np.ndarray, "rows columns channels y x"]:
@@ -47,23 +49,30 @@ def sheet(tiles: Tiles) -> str:
     Args:
         tiles: Images in [0, 1].
     """
-    from PIL import Image
+    from PIL.Image import Resampling, fromarray
 
     pixels = in_bytes(tiles)
     rows, columns, channels, y, x = pixels.shape
     joined = pixels.transpose(0, 3, 1, 4, 2).reshape(rows * y, columns * x, channels)
-    picture = Image.fromarray(joined[..., 0] if channels == 1 else joined)
+    picture = fromarray(joined[..., 0] if channels == 1 else joined)
     factor = LARGEST / max(y, x)
     if factor < 1:
         size = columns * max(1, round(x * factor)), rows * max(1, round(y * factor))
-        picture = picture.resize(size, Image.Resampling.BOX)
-    written = {}
-    for kind, options in (("png", {"optimize": True}), ("jpeg", {"quality": QUALITY, "subsampling": 0})):
-        buffer = io.BytesIO()
-        picture.save(buffer, kind, **options)
-        written[kind] = buffer.getvalue()
-    kind = min(written, key=lambda name: len(written[name]))
-    return f"data:image/{kind};base64,{base64.b64encode(written[kind]).decode()}"
+        picture = picture.resize(size, Resampling.BOX)
+    kind, content = "png", _saved(picture, "png", optimize=True)
+    for quality in QUALITIES:
+        smaller = _saved(picture, "jpeg", quality=quality, subsampling=0)
+        if len(smaller) < len(content):
+            kind, content = "jpeg", smaller
+        if len(content) <= MOST_BYTES * picture.width * picture.height:
+            break
+    return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
+
+
+def _saved(picture: Image, kind: str, **options: Any) -> bytes:
+    buffer = io.BytesIO()
+    picture.save(buffer, kind, **options)
+    return buffer.getvalue()
 
 
 def strip(
@@ -106,9 +115,11 @@ def chart(figure: Figure, text: str) -> Markup:
         figure.savefig(buffer, format="svg", transparent=True, bbox_inches="tight", pad_inches=0.02, metadata=undated)
     drawn = buffer.getvalue()
     drawn = drawn[drawn.index("<svg") :]
-    drawn = re.sub(r"<metadata>.*?</metadata>", "", drawn, flags=re.DOTALL)
+    # Styles within a figure would be styles of the page.
+    drawn = re.sub(r"<(metadata|style).*?</\1>", "", drawn, flags=re.DOTALL)
     drawn = re.sub(r'<g id="[^"]*"', "<g", drawn)  # ids of several figures would be the same
     drawn = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", drawn)
+    drawn = re.sub(r"font-family: [^;\"]*;? ?", "", drawn)
     drawn = re.sub(r"#([0-9a-f]{2})\1\1\b", _as_text_colour, drawn)
     width = re.search(r'width="([\d.]+)pt"', drawn)
     wide = round(float(width[1]) * 1.45) if width else 600

@@ -19,8 +19,8 @@ def reconstructions(contents: Contents) -> Markup | None:
         looks = one.looks
         if not i or not _same_images(one, contents.pictured[i - 1]):
             pieces.append(_row("images", strip(looks.images, f"{looks.shown} examples")))
-        for name, images in zip(looks.names, looks.reconstructions, strict=True):
-            label = _label(contents, one, name)
+        for name, images in zip(looks.seeds, looks.reconstructions, strict=True):
+            label = contents.label(one.case, name)
             pieces.append(_row(label, strip(images, f"reconstructions of {label}")))
     return tag("div", *pieces, class_="rows") if pieces else None
 
@@ -32,10 +32,13 @@ def columns(contents: Contents) -> Markup | None:
         looks = one.looks
         largest, order, norms = looks.columns(0, COLUMNS)
         image = looks.images[0] if looks.images.shape[1] == 3 else looks.images[0].repeat(3, 0)
-        for i, name in enumerate(looks.names):
+        for i, name in enumerate(looks.seeds):
             coloured = signed_colours(largest[i : i + 1].astype(np.float64))[0]
-            captions = [tag("span", "image"), *(_caption(*both) for both in zip(order[i], norms[i], strict=True))]
-            label = _label(contents, one, name)
+            captions = [
+                tag("span", "image"),
+                *(_caption(*both) for both in zip(order[i].tolist(), norms[i].tolist(), strict=True)),
+            ]
+            label = contents.label(one.case, name)
             images = np.concatenate([image[None], coloured])
             pieces.append(_row(label, strip(images, f"Jacobian columns of {label}", captions)))
     if not pieces:
@@ -53,10 +56,6 @@ def _caption(latent: int, norm: float) -> Markup:
 
 def _row(label: str, content: Markup) -> Markup:
     return tag("figure", tag("figcaption", label), content)
-
-
-def _label(contents: Contents, one: Pictured, name: str) -> str:
-    return f"{one.case.label}, {name}" if len(contents.cases) > 1 else name
 
 
 def _same_images(one: Pictured, other: Pictured) -> bool:
@@ -78,13 +77,13 @@ def traversals(contents: Contents) -> Markup | None:
     for one in contents.pictured:
         models = []
         images = [one.looks.traversals(example, STEPS, MOST_LATENTS) for example in range(min(starts, one.looks.shown))]
-        for i in range(len(one.looks.names)):
+        for i in range(len(one.looks.seeds)):
             sheets = []
             for of_example in images:
                 sheets.append(f"sheet{next(numbers)}")
                 rules.append(f".{sheets[-1]} {{ background-image: url({sheet(of_example[i])}) }}")
             models.append(_model(one, i, sheets, hidden=i > 0))
-        choose = _chooser("model", one.looks.names, f"the model of {one.case.label}") if len(models) > 1 else None
+        choose = _chooser("model", one.looks.seeds, f"the model of {one.case.label}") if len(models) > 1 else None
         title = tag("h3", one.case.label) if len(contents.cases) > 1 else None
         panels.append(tag("div", tag("header", title, choose), *models, class_="case"))
     names = [f"example {i + 1}" for i in range(starts)]
@@ -107,7 +106,7 @@ def _model(one: Pictured, i: int, sheets: list[str], hidden: bool) -> Markup:
     """The latents of one model."""
     looks = one.looks
     order, nats = looks.useful
-    latents = order[i, :MOST_LATENTS]
+    latents = order[i, :MOST_LATENTS].tolist()
     _, y, x = looks.dataset.shape
     cards = []
     for row, latent in enumerate(latents):
@@ -121,7 +120,8 @@ def _model(one: Pictured, i: int, sheets: list[str], hidden: bool) -> Markup:
             role="img",
             aria_label=f"image along z{latent}",
         )
-        text = tag("span", tag("b", f"z{latent}"), f" {short(nats[i, latent])} nats")
+        unit = "" if looks.deterministic else " nats"
+        text = tag("span", tag("b", f"z{latent}"), f" {short(nats[i, latent])}{unit}")
         ends = tag("small", f"{short(low)} to {short(high)}")
         cards.append(tag("label", tile, _slider(f"z{latent}"), text, ends, class_="card"))
     return tag("div", *cards, class_="cards", data_sheets=" ".join(sheets), hidden=hidden)

@@ -13,9 +13,11 @@ from untwine.analysis import jacobian_columns, latent_ranges, traverse, usefulne
 from untwine.data import Dataset
 from untwine.metrics.designs import among
 from untwine.metrics.families.information import mutual_information
+from untwine.model.posteriors import Q
 from untwine.train.ensemble import Ensemble
+from untwine.train.member import Member
 
-EXAMPLES = 2_000  # on which latents are measured
+EXAMPLES = 5_000  # on which latents are measured
 FEWEST = 20  # examples from which on there is mutual information (as many as there are bins)
 
 
@@ -34,6 +36,7 @@ class Looks:
         models = [ensemble.member(i) for i in members]
         self.ensemble = Ensemble([ensemble.members[i] for i in members], models, ensemble.device)
         self.dataset = dataset
+        self.seeds = [_seed(member) for member in self.ensemble.members]
         self.names = [member.name for member in self.ensemble.members]
         self.indices = among(len(dataset), EXAMPLES, seed, purpose="examples of pictures")
         self.shown = min(shown, len(self.indices))
@@ -51,19 +54,28 @@ class Looks:
         return self.dataset.batch(self.indices)
 
     @functools.cached_property
+    def _posteriors(self) -> list[Q]:
+        return self.ensemble.posteriors(self.examples)
+
+    @functools.cached_property
     def means(self) -> Float[np.ndarray, "members n d"]:
         """The codes of the examples."""
-        return self.ensemble.encode(self.examples).numpy()
+        return np.stack([q.mean.numpy() for q in self._posteriors])
 
     @functools.cached_property
     def variances(self) -> Float[np.ndarray, "members n d"]:
         """The posterior variances of the examples."""
-        return self.ensemble.variances(self.examples).numpy()
+        return np.stack([q.variance().numpy() for q in self._posteriors])
 
     @functools.cached_property
     def useful(self) -> tuple[Int64[np.ndarray, "members d"], Float64[np.ndarray, "members d"]]:
-        """The latents of each model, most useful first, and the KL of each latent in nats (`analysis.usefulness`)."""
-        return usefulness(self.means, self.variances if (self.variances > 0).all() else None)
+        """The latents of each model, most useful first, and how useful each latent is (`analysis.usefulness`)."""
+        return usefulness(self.means, None if self.deterministic else self.variances)
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether posteriors are points, so that usefulness is the variance of codes, not a KL in nats."""
+        return not (self.variances > 0).all()
 
     @functools.cached_property
     def ranges(self) -> Float64[np.ndarray, "members d 2"]:
@@ -128,3 +140,9 @@ class Looks:
             nats, entropies = mutual_information(codes, factors[:, varying])
             shares.append((nats / entropies)[order])
         return np.stack(shares), [space.names[column] for column in varying]
+
+
+def _seed(member: Member) -> str:
+    """A member among those of equal hyperparameters, in words."""
+    apart = "" if member.data_seed == member.seed else f", data seed {member.data_seed}"
+    return f"seed {member.seed}{apart}"
