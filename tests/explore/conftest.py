@@ -94,12 +94,13 @@ def client(folders: dict[str, Path]) -> Iterator[Client]:
 
     from untwine.explore import serving
     from untwine.explore.answers import Answers
+    from untwine.explore.computing import Computer
     from untwine.explore.runs import open_runs
     from untwine.explore.server import application
 
     listener = serving.listen(0)
     ready = threading.Event()
-    app = application(Answers(open_runs(list(folders.values()), "cpu")))
+    app = application(Answers(open_runs(list(folders.values()), "cpu")), Computer())
     server = serving.Announcing(uvicorn.Config(app, **serving.QUIET), ready.set)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()

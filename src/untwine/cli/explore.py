@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from untwine.cli import flags
 from untwine.cli.readers import whole
 from untwine.cli.usage import UsageError, as_usage_errors
@@ -39,6 +41,7 @@ def explore(args: list[str]) -> None:
         with waiting("loading PyTorch"):
             from untwine.explore import serving
             from untwine.explore.answers import Answers
+            from untwine.explore.computing import Computer
             from untwine.explore.runs import open_runs
             from untwine.explore.server import application
             from untwine.train.devices import pick_device
@@ -58,5 +61,8 @@ def explore(args: list[str]) -> None:
         if parsed.open:
             serving.open_browser(address)
 
-    serving.serve(application(Answers(runs)), listener, started)
-    print("Stopped.")
+    computer = Computer()
+    serving.serve(application(Answers(runs), computer), listener, started)
+    print("Stopped.", flush=True)
+    if computer.busy:  # with a download, say: Python would end its thread in the middle of torch
+        os._exit(0)

@@ -88,7 +88,7 @@ def diverged(known: Known) -> Iterator[Caution]:
         where = [f"{name} at step {known.ended[name]:,}" if name in known.ended else name for name in names]
         yield Caution(
             "diverged",
-            f"Diverged, and left out of what is shown: {', '.join(where)}{_share(names, known)}.",
+            f"Diverged, and left out of what is shown: {_listed(where)}{_share(names, known)}.",
             "Train with a smaller learning rate (--lr), or clip gradients (--clip 1).",
         )
 
@@ -100,7 +100,7 @@ def unfinished(known: Known) -> Iterator[Caution]:
         reached = f" The log ends at step {max(logged):,} of {known.steps:,}." if logged else ""
         yield Caution(
             "unfinished",
-            f"Not trained to the end: {', '.join(names)}{_share(names, known)}.{reached}",
+            f"Not trained to the end: {_listed(names)}{_share(names, known)}.{reached}",
             "Resume the run: untwine train --resume and its folder.",
         )
 
@@ -110,7 +110,7 @@ def collapsed(known: Known) -> Iterator[Caution]:
     if names := [member.name for member in known.members if known.active.get(member.name) == 0]:
         yield Caution(
             "collapsed",
-            f"Collapsed: {', '.join(names)}{_share(names, known)}. No latent is active: posteriors are about as wide "
+            f"Collapsed: {_listed(names)}{_share(names, known)}. No latent is active: posteriors are about as wide "
             "as the prior, so the decoder can hardly use the codes, and images of all codes look alike.",
             "Train longer, or with a smaller weight on the KL, or let that weight rise slowly (--anneal).",
         )
@@ -234,6 +234,11 @@ def _ramps(known: Known) -> dict[str, tuple[int, float, float]]:
 
 def _is_schedule(value: Any) -> bool:
     return isinstance(value, Schedule)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names in a row; those of a sweep have commas themselves."""
+    return ("; " if any("," in name for name in names) else ", ").join(names)
 
 
 def _share(names: Sequence[str], known: Known) -> str:

@@ -128,7 +128,7 @@ def test_a_page_goes_into_the_folder_of_a_single_run(vectors: Path, tmp_path: Pa
 
 def test_an_ensemble_in_memory_has_a_page(unlabelled: Path, tmp_path: Path):
     ensemble = uw.load(unlabelled, "cpu")
-    ensemble.path = None
+    ensemble.record = None
     text = parsed(write_report(ensemble, tmp_path / "page.html")).text
     assert "vae was trained in memory" in text
 

@@ -45,7 +45,7 @@ LOOK = {
     "1-dots": "the data: the models see such pictures, and nothing else",
     "2-reconstructions": "pictures, and what a model of each method makes of their codes",
     "3-traversals": "along a row one latent changes: how many dots move?",
-    "4-columns": "what a small step of each latent changes, and how much of that lies at one dot",
+    "4-columns": "what a small step of each latent changes, with the share of it at one dot",
     "5-numbers": "the numbers below, a point for each model",
 }
 

@@ -29,7 +29,7 @@ from untwine.train.progress import Reporter
 
 def run_demo(
     out: str | Path = "runs/demo",
-    seeds: str = "0-7",
+    seeds: str = "0-4",
     steps: int = 4_000,
     windows: int = 20,
     points: int = 2_000,

@@ -56,13 +56,15 @@ export class Side {
     this.find(".run").value = run;
     this.#fill(this.find(".member"), entry.members.map((each) => [each, named(each)]));
     this.find(".member").value = member;
-    this.find(".about").textContent = `${entry.method} on ${entry.dataset}`;
+    const trained = `${entry.method} on ${entry.dataset}`;
+    this.find(".about").textContent = `${trained}: loading …`;
     this.say("");
     this.stage.setAttribute("aria-busy", "true");
     const answered = ask("model", this.model).then((answer) => [answer, ""], (problem) => [null, problem.message]);
     const [about, message] = await answered;
     if (this.run !== run || this.member !== member) return false; // another was chosen meanwhile
     this.about = about;
+    this.find(".about").textContent = trained;
     this.list.hidden = this.find(".pictures").hidden = !about;
     if (!about) {
       this.say(message);

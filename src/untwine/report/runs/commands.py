@@ -19,19 +19,8 @@ from untwine.train.member import SILENT
 from untwine.train.run import Run, defaults
 from untwine.train.steps.optimisers import optimisers
 
-# Settings of a run that are flags under their own names.
-_SETTINGS = (
-    "latents",
-    "steps",
-    "batch_size",
-    "lr",
-    "sampling",
-    "clip",
-    "precision",
-    "standardise",
-    "log_every",
-    "watch",
-)
+# Fields of a run that are not flags of their own name and value.
+_OTHERWISE = ("method", "dataset", "network", "optimiser", "seeds", "data_seeds")
 
 
 def train_command(run: OpenedRun, out: str) -> str | None:
@@ -56,7 +45,7 @@ def train_command(run: OpenedRun, out: str) -> str | None:
         if spec["optimiser"] != {**optimisers.spec(known["optimiser"], {})}:
             words += _flags("optimiser", spec["optimiser"], optimisers[spec["optimiser"]["name"]])
         settings = {**{name: p.default for name, p in inspect.signature(Run).parameters.items()}, **known}
-        words += _options({key: spec[key] for key in _SETTINGS}, settings, "")
+        words += _options({key: value for key, value in spec.items() if key not in _OTHERWISE}, settings, "")
     except (KeyError, TypeError, ValueError, IndexError):
         return None
     seeds = [member.seed for member in run.members]

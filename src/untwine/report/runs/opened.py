@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from untwine.data import Dataset
+from untwine.differences import in_words, own_numbers
 from untwine.errors import UntwineError
 from untwine.scores import storage
 from untwine.scores.scores import Scores
 from untwine.scoring.collapse import active_counts
-from untwine.scoring.results import own_numbers
 from untwine.train.cautions import Caution, Known, cautions
 from untwine.train.devices import pick_device
 from untwine.train.ensemble import Ensemble, gather
@@ -150,6 +150,8 @@ def opened(source: Source, device: str = "auto") -> OpenedRun:
         name = source.path.name if source.path else members[0].method.replace("_", "-")
         states = {member.name: "done" for member in members}
         run = OpenedRun(name, source.path, members, states, history=list(source.history), ensemble=source)
+        if run.path is None:
+            run.scores = source.scores
     else:
         record = Record.read(source)
         entries = record.entries
@@ -161,7 +163,8 @@ def opened(source: Source, device: str = "auto") -> OpenedRun:
         run.ensemble = _ensemble(record, device, run.damage)
     if run.path is not None:
         try:
-            run.scores = Scores([entry for entry in storage.read(run.path) if entry["members"]])
+            ids = {member.name: member.id for member in run.members}
+            run.scores = Scores(storage.of_members(storage.read(run.path), ids))
         except UntwineError as error:
             run.damage.append(Caution("scores", str(error), "Score the run again: untwine evaluate.", False))
     return run
@@ -198,8 +201,7 @@ def cases(runs: Sequence[OpenedRun]) -> list[Case]:
     for run, name in zip(runs, names, strict=True):
         groups: dict[str, tuple[dict[str, float], list[Member]]] = {}
         for member, own in zip(run.members, own_numbers([member.spec for member in run.members]), strict=True):
-            text = ", ".join(f"{key.rpartition('.')[2]}={value:g}" for key, value in own.items())
-            groups.setdefault(text, (own, []))[1].append(member)
+            groups.setdefault(in_words(own), (own, []))[1].append(member)
         for text, (own, members) in groups.items():
             parts = [name] if len(runs) > 1 or not text else []
             result.append(Case(run, " · ".join([*parts, *([text] if text else [])]), own, tuple(members)))
