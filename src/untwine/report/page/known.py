@@ -20,18 +20,15 @@ LONGEST = 24  # values of a factor in a matrix of distances
 
 
 def aggregate(contents: Contents) -> Markup | None:
-    """The density of the aggregate posterior in the two most useful latents of a model of each case."""
+    """The density of the aggregate posterior in the two most useful latents of each shown model."""
     charts = []
-    for one in contents.looked_at:
+    for one, i in contents.models():
         looks = one.looks
         if looks.means.shape[-1] < 2:
             continue
-        first, second = sorted(int(latent) for latent in looks.useful[0][0, :2])
-        try:
-            density = aggregate_density(looks.means[0], looks.variances[0], (first, second))
-        except UntwineError:  # posteriors without a density
-            continue
-        figure = figures.density(density, titles=[contents.label(one.case, one.looks.seeds[0])])
+        first, second = sorted(int(latent) for latent in looks.useful[0][i, :2])
+        density = aggregate_density(looks.means[i], looks.variances[i], (first, second))
+        figure = figures.density(density, titles=[contents.label(one.case, looks.seeds[i])])
         charts.append(chart(figure, f"aggregate posterior of {one.case.label} in z{first} and z{second}"))
     if not charts:
         return None
@@ -40,16 +37,15 @@ def aggregate(contents: Contents) -> Markup | None:
 
 
 def information(contents: Contents) -> Markup | None:
-    """The share of each factor's entropy that each latent knows, for a model of each case."""
+    """The share of each factor's entropy that each latent of the shown models knows."""
     charts, floor = [], 0.0
-    for one in contents.looked_at:
+    for one, i in contents.models():
         if one.looks.information is None:
             continue
         table, names = one.looks.information
         count = min(MOST_LATENTS, table.shape[1])
-        figure = figures.information(
-            table[0, :count], names, one.looks.useful[0][0, :count], [contents.label(one.case, one.looks.seeds[0])]
-        )
+        title = contents.label(one.case, one.looks.seeds[i])
+        figure = figures.information(table[i, :count], names, one.looks.useful[0][i, :count], [title])
         charts.append(chart(figure, f"information of the latents of {one.case.label} about factors"))
         floor = max(floor, _floor(one))
     if not charts:

@@ -87,7 +87,8 @@ def page(contents: Contents, sections: Mapping[Section, Markup]) -> str:
         contents: What it is about.
         sections: The content of each section.
     """
-    title = ", ".join(run.name for run in contents.runs[:3]) + (" and more" if len(contents.runs) > 3 else "")
+    names = [run.name for run in contents.runs]
+    title = ", ".join(names) if len(names) < 4 else f"{len(names)} runs"
     links = [tag("a", section.name, href=f"#{section.name}") for section in sections]
     parts = [
         tag("section", tag("h2", section.title), content, id=section.name) for section, content in sections.items()
