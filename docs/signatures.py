@@ -18,6 +18,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "networks": ("networks",),
     "decorators": ("method", "metric", "dataset", "network", "part", "Term", "Needs", "Pass", "Info", "Adversary"),
     "analysis": ("analysis", "figures"),
+    "sharing": ("export_onnx", "save_for_hub", "push_to_hub", "from_hub"),
 }
 # Machinery that a module offers besides: registries, and types that have no text of their own.
 LEFT_OUT = ("untwine.registry.", "builtins.", "collections.", "untwine.parts.Part.")

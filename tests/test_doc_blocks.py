@@ -66,6 +66,17 @@ def extending(names: Names, folder: Path, printed: str) -> None:
     assert names["HalfCosine"](start=2.0, steps=10)(np.array([0, 5, 10])) == pytest.approx([2, 1, 0])
 
 
+def getting_out(names: Names, folder: Path, printed: str) -> None:
+    """The traced program and the ONNX files compute what the model does, and what was saved can be read."""
+    torch, model, images = names["torch"], names["model"], names["images"]
+    traced = torch.export.load(str(folder / "model.pt2")).module()
+    assert torch.allclose(traced(images[:3]), model(images[:3]), atol=1e-5)
+    assert np.allclose(names["mean"], names["codes"].detach(), atol=1e-4) and len(names["latents"]) == 6
+    assert len(names["ensemble"]) == 2 and (folder / "for-the-hub" / "README.md").exists()
+    assert (folder / "mine.csv").read_text().count("mig") == 2 == (folder / "scores.csv").read_text().count("mig")
+    assert len(names["frame"]) == 4 and "toprule" in (folder / "mine.tex").read_text()
+
+
 def reproducing(names: Names, folder: Path, printed: str) -> None:
     assert len(names["result"].rows.where(measure="agreement")) > 0
     assert (folder / "reproduced" / "michlo2023" / "fig8" / "smoke" / "result.md").exists()
@@ -132,6 +143,10 @@ PAGES = {
         perceived,
     ),
     "docs/extending.md": Page(SHORT, extending),
+    "docs/choosing-settings.md": Page(
+        {"--steps 2000": "--steps 4", "examples 20000": "examples 200", "--points 2000": "--points 200 --examples 200"}
+    ),
+    "docs/getting-out.md": Page({"steps=200": "steps=2", "examples=2_000": "examples=100"}, getting_out),
     "docs/reproducing.md": Page(holds=reproducing),
     "docs/datasets.md": Page(holds=datasets),
 }

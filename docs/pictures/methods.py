@@ -97,8 +97,9 @@ def drawn(name: str, runs: Path) -> dict[str, list[float]]:
             plot = axes[i * len(SEEDS) + j]
             plot.plot(*np.moveaxis(grid[::2], 2, 0).swapaxes(1, 2), color=COLOURS[0], linewidth=0.7)
             plot.plot(*np.moveaxis(grid[:, ::2], 2, 0), color=COLOURS[1], linewidth=0.7)
-            limit = 1.08 * np.abs(grid).max()
-            plot.set(xlim=(-limit, limit), ylim=(-limit, limit), xticks=[], yticks=[], aspect="equal")
+            low, high = grid.min((0, 1)), grid.max((0, 1))
+            (x, y), half = (low + high) / 2, 0.54 * (high - low).max()
+            plot.set(xlim=(x - half, x + half), ylim=(y - half, y + half), xticks=[], yticks=[], aspect="equal")
             plot.set_xlabel(f"MIG {score:.2f}", fontsize=8)
             plot.set_title(title if j == 1 else "", fontsize=9)
     uw.figures.save(figure, HERE / f"method-{name.replace('_', '-')}.png", dpi=100)

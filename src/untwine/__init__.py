@@ -52,6 +52,7 @@ _HOMES = {
     "networks": "untwine.model.networks",
     "part": "untwine.parts:part",
     "push_to_hub": "untwine.sharing.hub:push_to_hub",
+    "reproduce": "untwine.experiments.engine.running:reproduce",
     "resume": "untwine.train.loop:resume",
     "save_for_hub": "untwine.sharing.hub:save_for_hub",
     "schedules": "untwine.objective.schedules",
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from untwine.data import Dataset as Dataset
     from untwine.data import FactorSpace as FactorSpace
     from untwine.data import dataset as dataset
+    from untwine.experiments.engine.running import reproduce as reproduce
     from untwine.methods.registry import method as method
     from untwine.metrics.score import metric as metric
     from untwine.model import likelihoods as likelihoods

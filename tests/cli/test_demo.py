@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,15 @@ from scipy import stats
 import untwine as uw
 from untwine.cli import COMMANDS, main
 from untwine.cli.demo import NEXT
-from untwine.experiments.demo import folder, plan, run_demo, sentences
-from untwine.experiments.engine.claims import Higher, judge
+from untwine.experiments.demo import folder, page, plan, run_demo, sentences
+from untwine.experiments.engine.comparisons import Higher
+from untwine.experiments.engine.findings import judge
 from untwine.experiments.engine.rows import Rows
 from untwine.train.loop import Interrupted
 
 Captured = pytest.CaptureFixture[str]
 METHODS = ("β-VAE", "JL1-VAE")
+RESULTS = Path(__file__).parents[2] / "results" / "demo"
 SMALL: dict[str, Any] = {"seeds": "0-2", "steps": 4, "windows": 2, "points": 100, "device": "cpu"}
 FLAGS = [word for name, value in SMALL.items() for word in (f"--{name}", str(value))]
 
@@ -62,11 +65,13 @@ def test_an_interruption_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_it_draws_every_picture_and_writes_down_every_number(story: dict[str, Any], out: Path):
-    assert json.loads((out / "demo.json").read_text()) == json.loads(json.dumps(story))
-    page = (out / "demo.md").read_text()
+    kept = json.loads((out / "demo.json").read_text())
+    assert kept == {key: story[key] for key in kept} and set(story) - set(kept) == {"pages", "report", "runs"}
+    assert Path(story["report"]).read_text().startswith("<!doctype html>")
+    text = (out / "demo.md").read_text()
     for picture in story["pictures"]:
-        assert (out / picture).read_bytes()[1:4] == b"PNG" and f"({picture})" in page
-    assert all(line["sentence"] in page and line["what"] in page for line in story["numbers"])
+        assert (out / picture).read_bytes()[1:4] == b"PNG" and f"({picture})" in text
+    assert all(line["sentence"] in text and line["what"] in text for line in story["numbers"])
     measured = {(row["method"], row["measure"], row["seed"]) for row in story["rows"]}
     assert measured == {(method, measure, seed) for method in METHODS for measure in plan.WORDS for seed in range(3)}
 
@@ -107,13 +112,25 @@ def _apart(places: np.ndarray) -> bool:
     return min(gaps) > 0.35 and bool((np.abs(places - 0.5) < 0.4).all())
 
 
-def test_started_again_it_trains_nothing(story: dict[str, Any], out: Path, capsys: Captured):
+def test_started_again_it_trains_nothing(
+    story: dict[str, Any], out: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+):
     before = _weights(out)
+    monkeypatch.setattr(uw, "write_report", lambda runs, page, device: page)  # once is enough
     assert main(["demo", "--out", str(out), *FLAGS]) == 0
     said = capsys.readouterr().out
     assert "nothing was trained" in said and _weights(out) == before
     assert str(out) in said and all(f"  {picture}" in said for picture in story["pictures"])
     assert all(len(line) <= 80 or str(out) in line for line in said.splitlines())  # three columns, not fourteen
+
+
+def test_the_stored_page_follows_from_the_stored_numbers():
+    stored = json.loads((RESULTS / "demo.json").read_text())
+    rows = Rows(stored["rows"])
+    findings = judge(plan.plan(**stored["settings"]).claims, rows, Rows([]))
+    told = sentences.told(rows, dict(zip(plan.CLAIMS, findings, strict=True)))
+    assert [asdict(line) for line in told] == stored["numbers"]
+    assert page.page(stored) == (RESULTS / "demo.md").read_text()
 
 
 def test_what_to_type_next_is_a_command(story: dict[str, Any]):
@@ -126,7 +143,7 @@ def test_what_to_type_next_is_a_command(story: dict[str, Any]):
     ("shift", "words"),
     [
         (2.0, ": yes (p ="),
-        (0.5, "perhaps; it is in this run, but 10 models cannot tell it from chance (p ="),
+        (0.5, "perhaps: it is so in this run, but 10 models cannot tell it from chance (p ="),
         (-2.0, "no, not in this run (p ="),
     ],
 )

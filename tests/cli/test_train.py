@@ -135,7 +135,7 @@ def test_help_teaches_everything(capsys: pytest.CaptureFixture[str]):
         "--dataset.positions",
         "--network.channels",
         "--batch-size",
-        "(default: 300000)",
+        "300000; on a",
         "--checkpoint-seconds",
         "runs/jl1-vae-three-dots",
     ):

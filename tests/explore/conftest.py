@@ -38,7 +38,7 @@ def fit(folder: Path, **changes: Any) -> Path:
 
 @pytest.fixture(scope="session")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The folders of runs by name: two of pictures, one of vectors."""
+    """The folders of runs by name: two of pictures, one of vectors, one whose weights are lost."""
     root = tmp_path_factory.mktemp("explored")
     vectors = {
         "method": uw.methods.beta_vae(beta=0.01, likelihood="squared_error"),
@@ -48,11 +48,15 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "steps": 5,
     }
     jl1 = {"method": uw.methods.jl1_vae(beta=0.2, gamma=0.1, anneal=10), "seeds": [0], "steps": 20}
-    return {
+    trained = {
         "beta": fit(root / "beta"),
         "jl1": fit(root / "jl1", **jl1),
         "vectors": fit(root / "vectors", **vectors),
     }
+    lost = root / "lost"
+    lost.mkdir()
+    (lost / "run.json").write_bytes((trained["jl1"] / "run.json").read_bytes())
+    return {**trained, "lost": lost}
 
 
 class Client:
@@ -90,12 +94,13 @@ def client(folders: dict[str, Path]) -> Iterator[Client]:
 
     from untwine.explore import serving
     from untwine.explore.answers import Answers
+    from untwine.explore.computing import Computer
     from untwine.explore.runs import open_runs
     from untwine.explore.server import application
 
     listener = serving.listen(0)
     ready = threading.Event()
-    app = application(Answers(open_runs(list(folders.values()), "cpu")))
+    app = application(Answers(open_runs(list(folders.values()), "cpu")), Computer())
     server = serving.Announcing(uvicorn.Config(app, **serving.QUIET), ready.set)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()

@@ -3,6 +3,7 @@
 import http.client
 import json
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -24,7 +25,7 @@ Captured = pytest.CaptureFixture[str]
     ("arguments", "code", "message"),
     [
         ([], 2, "explore needs the folder of a run, before any options: untwine explore RUN [RUN ...] [OPTIONS]"),
-        (["gone"], 1, "gone holds no run: there is no run.json in it"),
+        (["gone"], 1, "gone is no folder: give the folder of a run"),
         (["gone", "--port", "0"], 2, "a port is a number from 1 to 65535, not 0"),
         (["gone", "--port", "x"], 2, "'x' is not a whole number"),
         (["gone", "--device", "abacus"], 2, "unknown device 'abacus'; use auto, cpu, cuda or mps"),
@@ -85,7 +86,7 @@ def test_no_browser_is_no_failure(monkeypatch: pytest.MonkeyPatch):
 
 def test_folders_of_runs_and_names(folders: dict[str, Path], tmp_path: Path):
     root = folders["beta"].parent
-    assert list(open_runs([root], "cpu")) == ["beta", "jl1", "vectors"]
+    assert list(open_runs([root], "cpu")) == ["beta", "jl1", "lost", "vectors"]
     (tmp_path / "beta").symlink_to(folders["jl1"])
     names = list(open_runs([folders["beta"], folders["jl1"], folders["beta"]], "cpu"))
     assert names == ["beta", "jl1"]  # none twice
@@ -106,15 +107,31 @@ def test_runs_without_a_finished_model_are_left_out(folders: dict[str, Path], tm
         open_runs([tmp_path], "cpu")
 
 
-def test_server_stops_cleanly(folders: dict[str, Path]):
-    """By Ctrl-C and by SIGTERM, also while a page keeps its connection; started at the same time, on two ports."""
-    command = [sys.executable, "-m", "untwine", "explore", str(folders["beta"]), "--device", "cpu"]
+SLOW = """
+import time
+import untwine
+
+@untwine.dataset
+def endless():
+    time.sleep(600)
+"""
+
+
+def test_server_stops_cleanly(folders: dict[str, Path], tmp_path: Path):
+    """By Ctrl-C and by SIGTERM, also while data are loaded for a page; started at the same time, on two ports."""
+    content = json.loads((folders["jl1"] / "run.json").read_text())
+    content["run"]["dataset"] = {"name": "endless"}
+    (tmp_path / "slow").mkdir()
+    (tmp_path / "slow" / "run.json").write_text(json.dumps(content))
+    (tmp_path / "endless.py").write_text(SLOW)
+    command = [sys.executable, "-m", "untwine", "explore", str(tmp_path / "slow")]
+    command += ["--device", "cpu", "--import", str(tmp_path / "endless.py")]
     servers = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     ports, connections = [], []
     for server in servers:
         assert server.stdout
         said = server.stdout.readline() + server.stdout.readline()
-        found = re.fullmatch(r"Exploring beta at http://127\.0\.0\.1:(\d+)/\nCtrl-C stops it\.\n", said)
+        found = re.fullmatch(r"Exploring slow at http://127\.0\.0\.1:(\d+)/\nCtrl-C stops it\.\n", said)
         assert found, server.communicate()
         ports.append(int(found[1]))
         connection = http.client.HTTPConnection("127.0.0.1", ports[-1], timeout=30)
@@ -122,6 +139,8 @@ def test_server_stops_cleanly(folders: dict[str, Path]):
         assert connection.getresponse().read()
         connections.append(connection)
     assert len(set(ports)) == 2
+    connections[0].request("POST", "/api/model", json.dumps({"run": "slow", "member": "seed-0"}))
+    assert not select.select([connections[0].sock], [], [], 0.5)[0]  # no answer: the data are being loaded
     for server, number in zip(servers, (signal.SIGINT, signal.SIGTERM), strict=True):
         server.send_signal(number)
     for server, connection in zip(servers, connections, strict=True):

@@ -42,6 +42,7 @@ def test_overview_names_runs_and_finished_members(client: Any, folders: dict[str
         ("beta", ["seed-0", "seed-1"]),
         ("jl1", ["seed-0"]),
         ("vectors", ["seed-0"]),
+        ("lost", ["seed-0"]),
     ]
     assert runs[1]["method"] == "jl1-vae" and runs[1]["dataset"] == "three-dots"
     assert runs[0]["path"] == str(folders["beta"])

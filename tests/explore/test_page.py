@@ -179,21 +179,42 @@ def test_two_models_tied_and_free(page: Browser):
     page.wait("document.querySelector('.stage:last-child .decoded img').src.startsWith('data:image/svg')")
 
 
+def shown(browser: Browser, client: Any) -> list[Any]:
+    """What two models show, once all of it belongs to the codes in the address."""
+
+    def settled() -> list[Any]:
+        seen = browser.run(
+            "return [...document.querySelectorAll('.stage')].map((stage, i) => [stage.querySelector('.run').value,"
+            "stage.querySelector('.member').value, stage.querySelector('.decoded img').src,"
+            "[...document.querySelectorAll('.list')[i].querySelectorAll('.latent')].map(row => "
+            "[Number(row.querySelector('b').textContent.slice(1)), row.querySelector('.column').src])])"
+        )
+        for (run, member, picture, columns), field in zip(seen, ("code", "code2"), strict=True):
+            model = {"run": run, "member": member, "code": code(browser, field)}
+            expected = client.ask("columns", **model)["columns"]
+            if picture != client.ask("decode", **model)["picture"] or dict(columns) != dict(enumerate(expected)):
+                return []
+        return seen
+
+    return eventually(settled, "pictures of the present codes")
+
+
 def test_a_link_restores_everything(page: Browser, client: Any):
     page.click("#compare")
     page.wait(f"document.querySelectorAll('.stage').length === 2 && {READY}")
     page.click("#tie")
     page.click("#next")
+    started = client.ask("start", example=1)["picture"]
+    for side in ("first", "last"):
+        eventually(lambda side=side: picture(page, f".stage:{side}-child .original") == started, "the next example")
     for row, share in ((1, 0.123), (2, 0.77)):
         drag(page, f".list:last-child .latent:nth-child({row}) input[type=range]", share)
-    code(page)
-    eventually(lambda: page.run(f"return {READY}"), "an answer")
-    state = "[location.hash, [...document.querySelectorAll('img[src^=data]')].map(i => i.src), tie.ariaPressed]"
-    stable = eventually(lambda: (seen := page.run(f"return {state}")) == page.run(f"return {state}") and seen, "rest")
+    before, link = shown(page, client), page.run("return location.hash")
     page.open("about:blank")
-    page.open(f"http://127.0.0.1:{client.port}/{stable[0]}")
+    page.open(f"http://127.0.0.1:{client.port}/{link}")
     page.wait(f"document.querySelectorAll('.stage').length === 2 && {READY}")
-    eventually(lambda: page.run(f"return {state}") == stable, "the same page")
+    assert shown(page, client) == before
+    assert page.run("return [location.hash, tie.ariaPressed, example.value]") == [link, "false", "1"]
 
 
 def test_links_to_what_is_not_there(page: Browser, client: Any):
@@ -204,7 +225,15 @@ def test_links_to_what_is_not_there(page: Browser, client: Any):
         lambda: "seed-9" in (said := page.run("return notice.textContent")) and said, "a message"
     )
     page.run("location.hash = '#run=beta&seed=seed-1&code=1,2&example=100000'")
-    eventually(lambda: "there is no example 100000" in page.run("return document.body.innerText"), "a message")
+    eventually(lambda: "there is no example 100000" in page.run("return stages.textContent"), "a message")
+
+
+def test_models_that_cannot_be_loaded(page: Browser):
+    page.run("location.hash = '#run=lost&seed=seed-0'")
+    message = "document.querySelector('.stage .message:not([hidden])')?.textContent"
+    assert page.wait(message).startswith("the weights of seed-0 cannot be used")
+    page.run("location.hash = '#run=beta&seed=seed-1'")
+    page.wait(f"!({message}) && !document.querySelector('.pictures').hidden")
 
 
 def test_page_fits_a_phone_in_light_and_dark(page: Browser):

@@ -110,6 +110,10 @@ def test_runs_and_members_that_do_not_exist(client: Any):
         assert "unknown run" in client.ask("model", run=run)["error"]
 
 
+def test_weights_that_are_lost(client: Any):
+    assert client.ask("model", run="lost")["error"].startswith("the weights of seed-0 cannot be used")
+
+
 def test_a_fault_is_one_line_without_a_traceback(
     client: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ):

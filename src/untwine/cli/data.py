@@ -64,6 +64,7 @@ def _list(args: list[str]) -> None:
         ["dataset", "description", "examples and factors", "as an array", "licence", "state"], rows, lines=True
     )
     print("drawn: needs no files. present: its files are here. fetchable: `untwine data get NAME` downloads them.")
+    print("as an array: all examples at once, a byte for each pixel; only those of a batch are read.")
     print(f"The data folder is {folder()}. Options of a dataset: untwine data show NAME --help")
 
 

@@ -18,7 +18,7 @@ Examples:
 - untwine demo
 - untwine demo --steps 200 --out runs/short-demo
 """
-START = "Training β-VAE and JL1-VAE, seeds {seeds}, for {steps:,} steps: about four minutes on two CPU cores."
+START = "β-VAE first, then JL1-VAE: models with seeds {seeds}, {steps:,} steps each."
 # What to type next, and what for; {runs} stands for the folders of both runs.
 NEXT = {
     "untwine explore {runs}": "move the latents of both by sliders",
@@ -32,17 +32,19 @@ def demo(args: list[str]) -> None:
     # On a busy machine, threads that spin while they wait make it many times slower. This must be set before torch is
     # loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    from untwine.cli.lengths import Forecast
     from untwine.experiments import demo
 
-    fields = [("demo", flags.arguments(demo.run_demo, prefix=False)), flags.switch("json", flags.JSON)]
+    options = flags.arguments(demo.run_demo, prefix=False, leave_out=("progress",))
+    fields = [("demo", options), flags.switch("json", flags.JSON)]
     parsed = flags.parse("untwine demo", ABOUT, fields, args)
     settings = flags.values(parsed.demo)
     if settings["steps"] < 1:
         raise UsageError(f"steps must be a whole number, 1 or more, not {settings['steps']}")
     before = demo.finished(settings["out"])
     if not parsed.json:
-        output.paragraph(START.format(seeds=settings["seeds"], steps=settings["steps"]))
-    story = demo.run_demo(**settings)
+        output.paragraph(START.format(**settings))
+    story = demo.run_demo(**settings, progress=Forecast)
     if parsed.json:
         output.as_json(story)
         return
@@ -62,8 +64,7 @@ def show(story: Mapping[str, Any]) -> None:
     print(f"Look at these, in {story['pages']}:")
     for picture in story["pictures"]:
         output.paragraph(f"  {picture:22} {LOOK[picture.removesuffix('.png')]}", " " * 25)
-    output.paragraph(f"  {'report.html':22} all about both runs on one page, for a browser", " " * 25)
-    print()
+    print(f"All about both runs, on one page for a browser: {story['report']}\n")
     rows = [[line["what"], *(line["values"][method] for method in METHODS)] for line in story["numbers"]]
     output.table(["mean over models (95%)", *METHODS], rows, numbers=True)
     for line in story["numbers"]:

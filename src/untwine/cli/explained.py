@@ -205,8 +205,9 @@ def _by(shape: Sequence[int]) -> str:
 
 def _setting(value: Any) -> str:
     if isinstance(value, Mapping):
-        named = value.items() if "name" not in value else [("", value["name"])]
-        return " or ".join(f"{name} ({_by(key)})" if key else str(name) for key, name in named)
+        if "name" in value:
+            return str(value["name"])
+        return " or ".join(f"{_setting(network)} ({_by(shape)})" for shape, network in value.items())
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 

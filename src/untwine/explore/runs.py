@@ -16,6 +16,7 @@ from untwine import data
 from untwine.data import Dataset
 from untwine.errors import UntwineError, unknown
 from untwine.explore.models import Model
+from untwine.report.runs.opened import found
 from untwine.train.devices import pick_device
 from untwine.train.ensemble import gather
 from untwine.train.record import Record, how_to_resume
@@ -79,8 +80,8 @@ def _built(spec: str) -> Dataset:
 def open_runs(paths: Sequence[Path], device: str = "auto") -> dict[str, ExploredRun]:
     """The runs of folders by their names; those that cannot be explored are left out with a warning.
 
-    A folder without a run of its own stands for the runs in it. A run is named by its folder, with as much of the path
-    as tells it from the others.
+    A folder without a run of its own stands for the runs below it. A run is named by its folder, with as much of the
+    path as tells it from the others.
 
     Args:
         paths: The folders.
@@ -88,9 +89,9 @@ def open_runs(paths: Sequence[Path], device: str = "auto") -> dict[str, Explored
     """
     picked = pick_device(device)
     runs, failures = [], []
-    for folder in dict.fromkeys(folder for path in paths for folder in _folders(path)):
+    for folder in found(paths):
         try:
-            runs.append(ExploredRun(folder, picked))
+            runs.append(ExploredRun(Path(str(folder)), picked))
         except UntwineError as error:
             failures.append(str(error))
     if not runs:
@@ -98,11 +99,6 @@ def open_runs(paths: Sequence[Path], device: str = "auto") -> dict[str, Explored
     for failure in failures:
         warnings.warn(f"left out: {failure}", stacklevel=2)
     return dict(zip(_names([run.path for run in runs]), runs, strict=True))
-
-
-def _folders(path: Path) -> list[Path]:
-    inside = [] if (path / "run.json").exists() else sorted(file.parent for file in path.glob("*/run.json"))
-    return inside or [path]
 
 
 def _names(paths: Sequence[Path]) -> list[str]:

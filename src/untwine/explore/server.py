@@ -7,7 +7,6 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from untwine.errors import UntwineError, brief
 from untwine.explore.answers import Answers
+from untwine.explore.computing import Computer
 
 PAGE = Path(__file__).parent / "page"
 LARGEST_QUESTION = 2**16  # bytes of JSON
@@ -49,15 +49,18 @@ class Refused(UntwineError):
         self.status = status
 
 
-def application(answers: Answers) -> ASGIApp:
-    """The page, and the questions that it asks."""
-    # One thread computes: torch starts its own threads for every thread that calls it.
-    computer = ThreadPoolExecutor(1, "explore")
+def application(answers: Answers, computer: Computer) -> ASGIApp:
+    """The page, and the questions that it asks.
+
+    Args:
+        answers: What answers them.
+        computer: Where the answers are computed.
+    """
 
     async def computed(function: Callable[..., dict[str, Any]], *arguments: Any) -> Response:
         begun = time.perf_counter()
         try:
-            answer = await asyncio.get_running_loop().run_in_executor(computer, function, *arguments)
+            answer = await asyncio.wrap_future(computer.call(function, *arguments))
         except UntwineError as error:  # no failure of the request, and none in the browser's log: the page shows it
             answer = {"error": str(error)}
         except Exception as error:  # a fault of ours: one line here, and one on the page

@@ -63,6 +63,8 @@ class Standard(nn.Module):
 
     def __init__(self, info: Info):
         super().__init__()
+        self.channel_mean: Tensor
+        self.deviation: Tensor
         mean, deviation = info.standard or ((0.0,), (1.0,))
         self.used = info.standard is not None
         self.register_buffer("channel_mean", torch.tensor(mean)[:, None, None])

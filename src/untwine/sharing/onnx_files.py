@@ -142,7 +142,7 @@ def _difference(content: bytes, module: nn.Module, inputs: Tensor, given: str, w
     """
     import onnxruntime
 
-    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    session: Any = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     largest = 0.0
     for count in _CHECKED:
         with torch.no_grad():

@@ -167,12 +167,10 @@ class Ensemble:
         if steps < 2:
             raise UntwineError(f"a line has 2 or more points, not {steps}")
         one = np.ndim(a) == len(self.info.shape)
-        ends = [self.encode(x[None] if one else x) for x in map(_array, (a, b))]
-        if ends[0].shape != ends[1].shape:
-            raise UntwineError(
-                f"there are {ends[0].shape[1]} examples to begin with, but {ends[1].shape[1]} to end with"
-            )
-        codes = torch.lerp(*(end[:, :, None] for end in ends), torch.linspace(0, 1, steps)[:, None])
+        first, last = (self.encode(x[None] if one else x) for x in map(_array, (a, b)))
+        if first.shape != last.shape:
+            raise UntwineError(f"there are {first.shape[1]} examples to begin with, but {last.shape[1]} to end with")
+        codes = torch.lerp(first[:, :, None], last[:, :, None], torch.linspace(0, 1, steps)[:, None])
         images = self.decode(codes.flatten(1, 2)).unflatten(1, codes.shape[1:3])
         return images[:, 0] if one else images
 

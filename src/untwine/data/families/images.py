@@ -13,10 +13,12 @@ import numpy as np
 from jaxtyping import Shaped, UInt8
 
 from untwine.data.contract import Dataset, Unlabelled
+from untwine.data.files.collection import Collection, columns_of, gather, to_array
 from untwine.data.files.factor_table import FactorTable, shortened
 from untwine.data.files.folders import SUFFIXES, eight_bits, files_in, open_each, refuse_empty, square
 from untwine.data.files.formats.frames import Columns
 from untwine.data.files.formats.sheets import factor_table
+from untwine.data.files.pixels import SHAPES, channels_first, refuse_values, to_pixels
 from untwine.data.specs import absolute, dataset, is_hash
 from untwine.data.states import InMemory, Labelled
 from untwine.errors import UntwineError
@@ -24,13 +26,12 @@ from untwine.errors import UntwineError
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-_SHAPES = "[n, height, width], [n, height, width, 1 or 3], [n, 1 or 3, height, width], or [n, d] for vectors"
-
 
 def _settle(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments with absolute paths, and with a table of factors in place of lists, columns or a data frame."""
+    """The arguments with absolute paths, with an array in place of a collection, and with a table of factors."""
     refuse_empty("images", source=arguments["source"], factors=arguments["factors"])
-    settled = arguments | {key: absolute(arguments[key]) for key in ("source", "factors")}
+    settled = _in_memory({**arguments, "source": to_array(arguments["source"])})
+    settled |= {key: absolute(settled[key]) for key in ("source", "factors")}
     factors = settled["factors"]
     # Files are read later; a hash, as `full_spec` has it, is not read at all.
     if factors is None or isinstance(factors, str) or is_hash(factors):
@@ -41,15 +42,35 @@ def _settle(arguments: dict[str, Any]) -> dict[str, Any]:
     return settled
 
 
-@dataset(settle=_settle)
+def _in_memory(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments with an array in place of a list or a torch Dataset, and with the table of its labels if asked."""
+    source, labels = arguments["source"], arguments["labels"]
+    collected = not (isinstance(source, str | os.PathLike | np.ndarray) or is_hash(source))
+    if labels and arguments["factors"] is not None:
+        raise UntwineError("images: factors and labels=True are two tables of factors; give one")
+    if labels and not collected:
+        raise UntwineError("images: labels are those of a torch Dataset, or of a list of (picture, label)")
+    if not collected:
+        return arguments
+    table, beside = gather(source, arguments["size"])
+    settled = {**arguments, "source": table, "labels": False}
+    if labels:
+        settled["factors"] = columns_of(beside)
+        if "label" in settled["factors"] and not arguments["kinds"]:
+            settled["kinds"] = ("label=categorical",)  # numbers of classes have no order
+    return settled
+
+
+@dataset(settle=_settle, added=("labels",))
 def images(
-    source: str | os.PathLike[str] | np.ndarray,
+    source: str | os.PathLike[str] | np.ndarray | Collection | Any,
     size: int | None = None,
     channels: int | None = None,
     factors: str | os.PathLike[str] | FactorTable | Columns | None = None,
     kinds: tuple[str, ...] = (),
+    labels: bool = False,
 ) -> Dataset:
-    """Pictures from a folder (with its subfolders, in sorted order), a .npy or .npz file, or an array.
+    """Pictures from a folder (with its subfolders, in sorted order), a .npy or .npz file, an array, or a torch Dataset.
 
     Pictures are cropped to their central square and resized: averaged when they shrink, bicubic when they grow.
     Transparent parts become white, and an animation is represented by its first frame. Files and folders whose names
@@ -58,6 +79,11 @@ def images(
     Arrays hold 0..255, or [0, 1] if they are floats or booleans; integers that are all 0 or 1 are black and white. In
     four dimensions the channels are the last axis if it has 1 or 3 entries, else the second. A float array [n, d] holds
     plain vectors. Of an .npz file the array "images" or "imgs" is used, else the first.
+
+    In Python the source may also be a tensor, a list (of arrays, tensors, pictures of Pillow, or paths), or a torch
+    Dataset with a length. Their items are read once and one by one; nothing is kept but the table of bytes. They keep
+    their size, which must be the same, unless `size` is given; paths become 64 x 64 as in a folder. What stands beside
+    a picture in an item, such as its class, is ignored, or is its factors with `labels=True`.
 
     With a table of factors, models can be scored on the data and its perceived distances explained. The table has a row
     for each picture and a column for each factor. It is a .csv or .tsv file whose first line names the columns, a .npy
@@ -69,13 +95,15 @@ def images(
     The values keep their names (`data.factors.values`): figures and messages use them.
 
     Args:
-        source: The folder, the file or the array.
+        source: The folder or the file; in Python also an array, a tensor, a list or a torch Dataset.
         size: Width and height in pixels. By default pictures from a folder become 64 x 64, and arrays keep their size.
         channels: 1 (grey) or 3 (colour); by default 1 if every picture is grey, and 3 otherwise.
         factors: The table of factors: a .csv, .tsv, .npy or .npz file; in Python also an array, rows, columns or a data
             frame.
         kinds: Kinds of factors, such as angle=cyclic or digit=categorical; by default numbers are ordered and texts
             categorical.
+        labels: Whether the labels in the items of a torch Dataset, or of a list of (picture, label), are the factors.
+            A single number for each picture is taken as its class.
 
     >>> images(np.zeros((5, 32, 32)), channels=3).shape
     (3, 32, 32)
@@ -92,6 +120,7 @@ def images(
         raise UntwineError(
             f"images: kinds ({', '.join(map(str, kinds))}) are those of factors, of which there is no table"
         )
+    assert isinstance(source, str | os.PathLike | np.ndarray) and not labels  # as settled
     rows = None if factors is None else factor_table(factors, kinds)
     if rows is not None:
         rows.kinds(kinds)  # raises an error before many pictures are read
@@ -182,15 +211,12 @@ def _load(path: Path) -> np.ndarray:
 
 
 def _from_array(array: np.ndarray, size: int | None, channels: int | None, where: str) -> Shaped[np.ndarray, "n ..."]:
-    if array.dtype.kind not in "buif":
-        raise UntwineError(f"images: {where} holds {array.dtype}; it must hold numbers, such as uint8 or float32")
     if array.ndim not in (2, 3, 4) or not array.size:
-        raise UntwineError(f"images: {where} has shape {list(array.shape)}; it must be {_SHAPES}, and not empty")
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise UntwineError(f"images: {where} holds NaN or infinite values; remove or replace them first")
+        raise UntwineError(f"images: {where} has shape {list(array.shape)}; it must be {SHAPES}, and not empty")
+    refuse_values(array, where)
     if array.ndim == 2:
         return _vectors(array, size, channels, where)
-    pixels = _pixels(_channels_first(array, where), where)
+    pixels = to_pixels(channels_first(array, where), where)
     channels = int(channels or pixels.shape[1])
     if channels == pixels.shape[1] and (size is None or pixels.shape[2:] == (size, size)):
         return pixels
@@ -211,29 +237,3 @@ def _vectors(array: np.ndarray, size: int | None, channels: int | None, where: s
     if size is not None or channels is not None:
         raise UntwineError(f"images: {where} holds vectors {list(array.shape)}; they take no size or channels")
     return array.astype(np.float32)
-
-
-def _channels_first(array: np.ndarray, where: str) -> np.ndarray:
-    if array.ndim == 3:
-        return array[:, None]
-    if array.shape[3] in (1, 3):
-        return array.transpose(0, 3, 1, 2)
-    if array.shape[1] in (1, 3):
-        return array
-    raise UntwineError(f"images: {where} has shape {list(array.shape)}; it must be {_SHAPES}")
-
-
-def _pixels(array: np.ndarray, where: str) -> np.ndarray:
-    """The values as uint8, contiguous."""
-    low, high = array.min(), array.max()
-    if array.dtype.kind == "f":
-        # The tolerance is for values of [0, 1] that were rounded.
-        if low < -1e-4 or high > 1 + 1e-4:
-            raise UntwineError(
-                f"images: {where} holds floats from {low:g} to {high:g}; they must be in [0, 1], or uint8 from 0 to 255"
-            )
-        return np.ascontiguousarray((array.astype(np.float64).clip(0, 1) * 255).round().astype(np.uint8))
-    if low < 0 or high > 255:
-        raise UntwineError(f"images: {where} holds integers from {low} to {high}; they must be from 0 to 255")
-    # Binary images (as dSprites stores them) would otherwise be almost black.
-    return np.ascontiguousarray(array.astype(np.uint8) * np.uint8(255 if high <= 1 else 1))

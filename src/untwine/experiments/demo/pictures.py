@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 METHODS = (BETA_VAE, JL1)
 ACROSS = 10  # pictures in a row
+AMONG = 64  # pictures whose dots lie apart, of which those are shown that both methods reconstruct best
 SHOWN = 2  # pictures at which columns are shown
 STEPS = 7  # of a traversal
 CODED = 2000  # pictures whose codes tell the ranges of latents
@@ -46,14 +47,13 @@ def reconstructions(outcome: Outcome) -> Figure:
 
 def traversals(outcome: Outcome) -> Figure:
     """One latent changes at a time: a row for each latent, the most useful first, the methods side by side."""
-    blocks = []
+    blocks, (start, _) = [], clearest(outcome)
     for method in METHODS:
         trained, model = median(outcome, method)
         ensemble, dataset = trained.ensemble, trained.dataset
         images = dataset.batch(np.arange(min(CODED, len(dataset))))
         means, variances = (np.asarray(codes(images))[model] for codes in (ensemble.encode, ensemble.variances))
-        image, _ = dots_apart(dataset, 1)
-        code = np.asarray(ensemble.encode(image))[model, 0]
+        code = np.asarray(ensemble.encode(start[:1]))[model, 0]
         order = uw.analysis.usefulness(means, variances)[0]
         ranges = uw.analysis.latent_ranges(means, variances, coverage=0.9)
         shown = uw.analysis.traverse(ensemble.decode, code, ranges, STEPS, order)[model]
@@ -67,11 +67,10 @@ def traversals(outcome: Outcome) -> Figure:
 
 def columns(outcome: Outcome) -> Figure:
     """What a small step of each latent changes in two pictures, with the share of it that lies at one dot."""
-    tiles, captions = [], []
+    tiles, captions, (images, regions) = [], [], clearest(outcome)
     for number in range(SHOWN):
         for method in METHODS:
             trained, model = median(outcome, method)
-            images, regions = dots_apart(trained.dataset, SHOWN)
             jacobian = np.asarray(trained.ensemble.jacobian(trained.ensemble.encode(images)))[model, number]
             ordered = uw.analysis.jacobian_columns(jacobian)
             shares = uw.analysis.largest_share(ordered.columns, regions[number])
@@ -90,10 +89,22 @@ def numbers(outcome: Outcome, words: Mapping[str, str]) -> Figure:
         outcome: What was trained and measured.
         words: Words for the measures.
     """
-    return uw.figures.boxes(outcome.rows, by="method", labels=words)
+    return uw.figures.boxes(outcome.rows, by="method", labels=words, title="Numbers: a point for each model")
 
 
 def median(outcome: Outcome, method: str) -> tuple[Trained, int]:
     """The models of a method, and the number of that whose columns are its median in how much lies at one dot."""
     shares = outcome.rows.where(method=method, measure="share_in_one").values
     return outcome.trained(method=method), int(np.argsort(shares)[(len(shares) - 1) // 2])
+
+
+def clearest(outcome: Outcome) -> tuple[np.ndarray, np.ndarray]:
+    """The pictures that both methods reconstruct best, and the regions of their dots: other columns are of blots."""
+    images, regions = dots_apart(outcome.trained(method=JL1).dataset, AMONG)
+    errors = []
+    for method in METHODS:
+        trained, model = median(outcome, method)
+        decoded = np.asarray(trained.ensemble.decode(trained.ensemble.encode(images)))[model]
+        errors.append(((decoded - images / 255) ** 2).sum((1, 2, 3)))
+    chosen = np.argsort(np.max(errors, axis=0))[:SHOWN]
+    return images[chosen], regions[chosen]

@@ -7,7 +7,7 @@ from typing import Any
 
 import untwine as uw
 from untwine.experiments.demo import pictures
-from untwine.experiments.engine.claims import Higher
+from untwine.experiments.engine.comparisons import Higher
 from untwine.experiments.engine.contract import Case, Plan, case
 from untwine.experiments.engine.measures import Computed, Logged, Scored
 from untwine.experiments.rhodes2021.published import BETA_VAE, JL1, MEASURES
@@ -29,10 +29,10 @@ WORDS = {
 }
 # What JL1-VAE is said to do, by measure; its numbers are higher if it does.
 CLAIMS = {
-    "share_in_one": "Of what a latent changes in a picture, more lies at a single dot with JL1-VAE",
-    "local_mig": "Near a picture, a dot's x or y is more the business of one latent (local MIG)",
-    "local_modularity": "Near a picture, a latent follows fewer of the dots' x and y (local modularity)",
-    "reconstruction": "That has a price: JL1-VAE reconstructs pictures less exactly",
+    "share_in_one": "With JL1-VAE, more of what a latent changes in a picture lies at a single dot",
+    "local_mig": "With JL1-VAE, near a picture, each x and y of a dot is more that of a single latent (local MIG)",
+    "local_modularity": "With JL1-VAE, near a picture, a latent answers to fewer of these x and y (local modularity)",
+    "reconstruction": "This has a price: JL1-VAE reconstructs pictures less exactly",
 }
 
 SMALL = (
@@ -45,7 +45,7 @@ LOOK = {
     "1-dots": "the data: the models see such pictures, and nothing else",
     "2-reconstructions": "pictures, and what a model of each method makes of their codes",
     "3-traversals": "along a row one latent changes: how many dots move?",
-    "4-columns": "what a small step of each latent changes, and how much of that lies at one dot",
+    "4-columns": "what a small step of each latent changes, with the share of it at one dot",
     "5-numbers": "the numbers below, a point for each model",
 }
 

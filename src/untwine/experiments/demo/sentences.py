@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from untwine.experiments.demo.plan import WORDS
-from untwine.experiments.engine.claims import NOT, PARTLY, REPRODUCED, Finding
+from untwine.experiments.engine.findings import NOT, PARTLY, REPRODUCED, Finding
 from untwine.experiments.engine.rows import Rows
 from untwine.experiments.rhodes2021.published import BETA_VAE, JL1
 from untwine.metrics.statistics import summary
@@ -67,12 +67,12 @@ def sentence(finding: Finding) -> str:
 
     >>> finding = Finding("It is larger", True, "2 against 1", corrected=0.2, effect=0.9, models=10, verdict=PARTLY)
     >>> sentence(finding)
-    'It is larger: perhaps; it is in this run, but 10 models cannot tell it from chance (p = 0.2, effect +0.9).'
+    'It is larger: perhaps: it is so in this run, but 10 models cannot tell it from chance (p = 0.2, effect +0.9).'
     """
     numbers = f"p = {finding.corrected:.2g}, effect {finding.effect:+.1f}" if finding.corrected is not None else ""
     verdicts = {
         REPRODUCED: f"yes ({numbers}).",
-        PARTLY: f"perhaps; it is in this run, but {finding.models} models cannot tell it from chance ({numbers}).",
+        PARTLY: f"perhaps: it is so in this run, but {finding.models} models cannot tell it from chance ({numbers}).",
         NOT: f"no, not in this run ({numbers}).",
     }
     return f"{finding.text}: {verdicts.get(finding.verdict, f'not tested, as {finding.why}.')}"

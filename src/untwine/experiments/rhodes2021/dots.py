@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import untwine as uw
 from untwine.arguments import Count
-from untwine.experiments.engine.claims import Claim, Higher, Near
+from untwine.experiments.engine.claims import Near
+from untwine.experiments.engine.comparisons import Higher
 from untwine.experiments.engine.contract import Plan, case, experiment
+from untwine.experiments.engine.findings import Claim
 from untwine.experiments.engine.measures import Computed
 from untwine.experiments.rhodes2021.published import (
     ALIKE,

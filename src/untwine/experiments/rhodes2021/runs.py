@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import untwine as uw
-from untwine.experiments.engine.claims import Alike, Claim, Higher
+from untwine.experiments.engine.comparisons import Alike, Higher
 from untwine.experiments.engine.contract import Case, Outcome, case
+from untwine.experiments.engine.findings import Claim
 from untwine.experiments.engine.measures import Logged, Scored
 from untwine.experiments.rhodes2021.published import BETA_VAE, JL1, MEASURES, WORDS
 from untwine.objective.core import Objective

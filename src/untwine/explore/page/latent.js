@@ -73,7 +73,8 @@ export class Latent {
 
   #key(event, moved) {
     const small = event.shiftKey ? 0.001 : 0.01;
-    const steps = { ArrowLeft: -small, ArrowDown: -small, ArrowRight: small, ArrowUp: small, PageDown: -0.1, PageUp: 0.1 };
+    const arrows = { ArrowLeft: -small, ArrowDown: -small, ArrowRight: small, ArrowUp: small };
+    const steps = { ...arrows, PageDown: -0.1, PageUp: 0.1 };
     let value;
     if (event.altKey || event.ctrlKey || event.metaKey) return;
     if (event.key in steps) value = this.value + steps[event.key] * this.span;

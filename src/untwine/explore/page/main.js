@@ -26,7 +26,8 @@ class Page {
     const state = read(hash);
     notify("");
     this.start = state.start ?? { example: 0 };
-    const wanted = state.sides.length ? state.sides : this.runs.slice(0, 2).map(({ name }) => ({ run: name, member: null, code: null }));
+    const first = this.runs.slice(0, 2).map(({ name }) => ({ run: name, member: null, code: null }));
+    const wanted = state.sides.length ? state.sides : first;
     this.show(wanted.length);
     this.tie(state.tied);
     wanted.forEach(({ run, member, code }, i) => this.chosen(this.sides[i], run, member, code));
@@ -71,12 +72,12 @@ class Page {
     let entry = this.runs.find(({ name }) => name === run);
     if (!entry) {
       notify(`There is no run “${run}” here. Start the server with it: untwine explore RUN`);
-      [entry, code] = [this.runs[0], null];
+      [entry, member, code] = [this.runs[0], null, null];
     } else if (member !== null && !entry.members.includes(member)) {
       notify(`${run} has no finished model “${member}”; this is ${entry.members[0]}.`);
       [member, code] = [null, null];
     }
-    const loaded = await side.choose(entry.name, entry.members.includes(member) ? member : entry.members[0], this.start, code);
+    const loaded = await side.choose(entry.name, member ?? entry.members[0], this.start, code);
     if (loaded && side === this.sides[0]) this.panel.offer(side.about);
   }
 
@@ -87,14 +88,13 @@ class Page {
     this.sides.forEach((side) => side.begin(start));
   }
 
-  // A side started; `answer` is null if it could not.
   started(side, answer) {
-    if (side === this.sides[0] && answer) this.panel.show(this.start, answer.factors);
-    this.changed();
+    if (side === this.sides[0]) this.panel.show(this.start, answer.factors);
   }
 
   // A slider of one side was moved; if they are tied, the same row of the other moves by the same share of its range.
   moved(side, latent, value) {
+    if (!side.code) return; // its model is being loaded
     const row = side.rows.get(latent);
     const share = (value - row.value) / row.span;
     const other = this.tied ? this.sides.find((each) => each !== side && each.code) : null;

@@ -13,7 +13,8 @@ const HINTS = {
 };
 
 export class Side {
-  // `page` has the runs, and is told of what happens: moved(side, latent, change), chosen(side), changed().
+  // `page` has the runs, and is told of what happens: chosen(side, run, member), started(side, answer),
+  // moved(side, latent, value), changed().
   constructor(page, name) {
     this.page = page;
     this.name = name;
@@ -31,11 +32,14 @@ export class Side {
       isCurrent, fail, send: (question) => ask("decode", question),
       show: (answer, question, took) => this.#showPicture(answer.picture, took),
     });
-    this.derivatives = new Latest({ isCurrent, fail, send: (q) => ask("columns", q), show: (a) => this.#showColumns(a) });
+    this.derivatives = new Latest({
+      isCurrent, fail, send: (question) => ask("columns", question),
+      show: (answer, question, took) => this.#showColumns(answer, took),
+    });
     this.starting = new Latest({
       isCurrent,
-      fail: (message) => { this.say(message); page.started(this, null); },
-      send: ({ file, code, ...question }) => (file ? upload(this.model, file) : ask("start", question)),
+      fail: (message) => (this.code ? this.say(message) : this.begin({ zero: true }, null, message)),
+      send: ({ file, code, message, ...question }) => (file ? upload(this.model, file) : ask("start", question)),
       show: (answer, question) => this.#begin(answer, question),
     });
   }
@@ -47,22 +51,25 @@ export class Side {
   // Load a model. `code` is where to go on, in place of where it starts.
   async choose(run, member, start, code = null) {
     const entry = this.page.runs.find((each) => each.name === run);
-    Object.assign(this, { run, member, about: null });
+    Object.assign(this, { run, member, about: null, code: null, start: null });
+    clearTimeout(this.pause);
     this.find(".run").value = run;
     this.#fill(this.find(".member"), entry.members.map((each) => [each, named(each)]));
     this.find(".member").value = member;
-    this.find(".about").textContent = `${entry.method} on ${entry.dataset}`;
-    this.stage.setAttribute("aria-busy", "true");
+    const trained = `${entry.method} on ${entry.dataset}`;
+    this.find(".about").textContent = `${trained}: loading …`;
     this.say("");
-    let about;
-    try {
-      about = await ask("model", this.model);
-    } catch (problem) {
-      if (this.run === run && this.member === member) this.say(problem.message);
-      return false;
-    }
+    this.stage.setAttribute("aria-busy", "true");
+    const answered = ask("model", this.model).then((answer) => [answer, ""], (problem) => [null, problem.message]);
+    const [about, message] = await answered;
     if (this.run !== run || this.member !== member) return false; // another was chosen meanwhile
     this.about = about;
+    this.find(".about").textContent = trained;
+    this.list.hidden = this.find(".pictures").hidden = !about;
+    if (!about) {
+      this.say(message);
+      return false;
+    }
     const size = about.shape.length === 3 ? `${about.shape[2]} × ${about.shape[1]}` : `${about.shape[0]} numbers`;
     this.find(".about").textContent += ` · ${size} · ${about.latents.length} latents`;
     this.#makeRows();
@@ -71,9 +78,9 @@ export class Side {
     return true;
   }
 
-  // Start from an example, from factors, from an uploaded picture, or from zero.
-  begin(start, code = null) {
-    const question = { ...this.model, ...start, code };
+  // Start from an example, from factors, from an uploaded picture, or from zero; `message` says why from zero.
+  begin(start, code = null, message = "") {
+    const question = { ...this.model, ...start, code, message };
     if ("lost" in start) this.#begin({ picture: null, code: code ?? this.about.latents.map(() => 0) }, question);
     else if (this.about) this.starting.ask(question);
   }
@@ -97,11 +104,11 @@ export class Side {
     this.stage.removeAttribute("aria-busy");
   }
 
-  #begin(answer, { code }) {
-    this.say("");
+  #begin(answer, { code, message }) {
+    this.say(message);
     this.start = answer.code;
     const fits = code && code.length === answer.code.length;
-    if (code && !fits) this.say(`The link has ${code.length} latents and this model ${answer.code.length}: it starts anew.`);
+    if (code && !fits) this.say(`The link has ${code.length} latents, and this model has ${answer.code.length}.`);
     this.code = fits ? [...code] : [...answer.code];
     const original = this.find(".original");
     original.hidden = !answer.picture;
@@ -124,10 +131,13 @@ export class Side {
     this.stage.removeAttribute("aria-busy");
     this.picture.src = url;
     this.find(".decoded figcaption").textContent = `decoded in ${took.toFixed(0)} ms`;
-    this.derivatives.ask({ ...this.model, code: this.code });
+    // The server computes one thing at a time, and the picture comes first: slow columns wait for a pause.
+    clearTimeout(this.pause);
+    this.pause = setTimeout(() => this.derivatives.ask({ ...this.model, code: this.code }), this.isSlow ? 150 : 0);
   }
 
-  #showColumns({ columns, norms }) {
+  #showColumns({ columns, norms }, took) {
+    this.isSlow = took > 40;
     for (const [latent, row] of this.rows) row.showColumn(columns[latent], norms[latent]);
     this.touch(this.touched);
   }
@@ -135,7 +145,7 @@ export class Side {
   // Show the column of a latent beside the picture.
   touch(latent) {
     const row = this.rows.get(latent);
-    if (!row) return;
+    if (!row || !this.about) return;
     this.touched = latent;
     for (const each of this.rows.values()) each.row.classList.toggle("touched", each === row);
     if (row.norm === undefined) return;
@@ -143,7 +153,8 @@ export class Side {
     figure.querySelector("img").src = row.column.src;
     figure.querySelector("img").alt = `What latent ${latent} changes at this point`;
     figure.querySelector("figcaption").textContent = `z${latent}, norm ${short(row.norm)}`;
-    const colours = this.about.shape[0] === 3 && this.about.shape.length === 3 ? "grey where nothing changes" : "red grows, blue falls";
+    const isColour = this.about.shape.length === 3 && this.about.shape[0] === 3;
+    const colours = isColour ? "grey where nothing changes" : "red grows, blue falls";
     figure.title = `Column of the Jacobian: what z${latent} changes at this point (${colours})`;
   }
 
@@ -160,8 +171,9 @@ export class Side {
     const front = rows.filter((row) => !passive.includes(row));
     const [first, hint, ordered, details] = this.list.children;
     const kind = latents[0].active === null ? "" : passive.length === rows.length ? "passive " : "active ";
-    const title = `${(front.length || passive.length)} ${kind}latents`;
-    first.replaceChildren(title, Object.assign(document.createElement("span"), { textContent: `${this.run}, ${named(this.member)}` }));
+    const model = document.createElement("span");
+    model.textContent = `${this.run}, ${named(this.member)}`;
+    first.replaceChildren(`${front.length || passive.length} ${kind}latents`, model);
     hint.textContent = HINTS[measure];
     hint.title = missing;
     ordered.replaceChildren(...front.map(({ row }) => row));

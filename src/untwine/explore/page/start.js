@@ -55,8 +55,8 @@ export class StartPanel {
 
   #file(file) {
     if (!file) return;
-    const most = LARGEST_UPLOAD / 2 ** 20;
-    if (file.size > LARGEST_UPLOAD) this.say(`${file.name} has ${(file.size / 2 ** 20).toFixed(0)} MB; ${most} MB are the most.`);
+    const [size, most] = [file.size, LARGEST_UPLOAD].map((bytes) => (bytes / 2 ** 20).toFixed(0));
+    if (file.size > LARGEST_UPLOAD) this.say(`${file.name} has ${size} MB; ${most} MB are the most.`);
     else this.chosen({ file });
   }
 
@@ -77,7 +77,8 @@ export class StartPanel {
   #factor({ name, size, values }, i) {
     const row = document.createElement("li");
     const label = Object.assign(document.createElement("label"), { textContent: name, htmlFor: `factor-${i}` });
-    const slider = Object.assign(document.createElement("input"), { type: "range", id: `factor-${i}`, min: 0, max: size - 1, step: 1, value: 0 });
+    const range = { type: "range", id: `factor-${i}`, min: 0, max: size - 1, step: 1, value: 0 };
+    const slider = Object.assign(document.createElement("input"), range);
     const output = Object.assign(document.createElement("output"), { htmlFor: slider.id });
     const show = (value) => {
       slider.value = value;
