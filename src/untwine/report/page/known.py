@@ -7,7 +7,6 @@ import numpy as np
 from untwine.analysis import aggregate_density, distance_matrices, distances
 from untwine.errors import UntwineError
 from untwine.metrics.families.information import entropy, labels
-from untwine.progress import track
 from untwine.report import figures
 from untwine.report.page.contents import Contents, Pictured
 from untwine.report.page.html import Markup, joined, paragraph, tag
@@ -83,7 +82,7 @@ def distance(contents: Contents) -> Markup | None:
             "codes": distances.latent(lambda x, looks=one.looks: looks.ensemble.encode(x)[0].numpy()),
         }
         try:
-            matrices = distance_matrices(one.looks.dataset, measured, TRAVERSALS, longest=LONGEST, progress=track)
+            matrices = distance_matrices(one.looks.dataset, measured, TRAVERSALS, longest=LONGEST)
         except UntwineError:  # no two examples differ in one factor alone, say
             continue
         figure = figures.matrices(matrices, title=contents.label(one.case, one.looks.seeds[0]))

@@ -70,7 +70,12 @@ def write_report(
     contents = Contents([opened(source, device) for source in found(sources)])
     sections: dict[Section, Markup] = {}
     for section in track(SECTIONS, "writing the page", len(SECTIONS), progress):
-        content = section.make(contents)
+        try:
+            content = section.make(contents)
+        except (
+            UntwineError
+        ) as error:  # such as weights that are not finite: the other sections are written all the same
+            content = paragraph(f"This cannot be shown: {error}")
         if content is not None:
             sections[section] = content
     try:
