@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from untwine import files
+from untwine.cards import card
 from untwine.errors import UntwineError, unknown
 from untwine.metrics import Score, statistics
 from untwine.metrics.forced import VALUE
@@ -83,6 +84,15 @@ class Scores(Mapping[str, Score]):
         shown = [f"{names.of_row(row)} {_spread(row)}" for row in rows]
         more = [f"and {len(shown) - 5} more"] if len(shown) > 5 else []
         return f"Scores({count} member{'s' * (count != 1)}: {', '.join(shown[:5] + more) or 'none'})"
+
+    def _repr_html_(self) -> str:
+        """The summary, for notebooks."""
+        rows = self.summary()
+        cells = [
+            [label, str(row["count"]), _spread(row), "; ".join(row["notes"])]
+            for label, row in zip(names.short(rows), rows, strict=True)
+        ]
+        return card("Scores: mean ± 2 standard errors", ["metric", "models", "value", "notes"], cells)
 
     def collapsed(self) -> list[str]:
         """The names of members that have no active latent: their decoders can hardly use their codes."""

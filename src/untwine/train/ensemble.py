@@ -19,14 +19,17 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from untwine import streams
+from untwine.cards import card
 from untwine.data import Dataset
+from untwine.differences import listed
 from untwine.errors import Diverged, UntwineError, brief
 from untwine.kernels import dispatch
 from untwine.model.inputs import as_examples
 from untwine.model.posteriors import Q
 from untwine.model.vae import VAE
+from untwine.train.describing import last_terms, title
 from untwine.train.devices import exact, pick_device
-from untwine.train.joining import joined
+from untwine.train.joining import gathered, joined
 from untwine.train.member import Member
 from untwine.train.paths import obstacle
 from untwine.train.record import Record, how_to_resume
@@ -36,6 +39,8 @@ from untwine.train.steps.table import constants, scaled
 
 if TYPE_CHECKING:
     from untwine.scores.scores import Scores
+
+_SHOWN = 4  # names of members in a repr
 
 
 class Ensemble:
@@ -89,9 +94,19 @@ class Ensemble:
         return len(self.members)
 
     def __repr__(self) -> str:
-        names = ", ".join(member.name for member in self.members)
-        method = self.members[0].method
-        return f"Ensemble({method}: {names}; {self.info.latents} latents, examples {list(self.info.shape)})"
+        names = [member.name for member in self.members]
+        if len(names) > _SHOWN:
+            names = [*names[: _SHOWN - 2], "...", names[-1]]
+        return f"Ensemble({self._title()}, {self.info.latents} latents, {len(self)} members: {listed(names)})"
+
+    def _repr_html_(self) -> str:
+        """The members with the terms that they logged last, for notebooks."""
+        title = f"Ensemble of {self._title()}, {self.info.latents} latents"
+        return card(title, *last_terms([member.name for member in self.members], self.history))
+
+    def _title(self) -> str:
+        specs = [member.spec for member in self.members]
+        return title(gathered(specs[0], specs))
 
     def encode(self, x: ArrayLike | Tensor, batch: int | None = None) -> Float[Tensor, "members n latent"]:
         """The posterior means of examples.
