@@ -27,7 +27,7 @@ def method_name(method: Mapping[str, Any]) -> str:
     """A method's name with its non-default arguments; "objective" for one without a name."""
     name = str(method.get("name", "objective"))
     default = method_json(methods.call(name, {})) if name in methods else method
-    return _called(name, {key: value for key, value in method.items() if value != default.get(key)})
+    return _called(name, {key: value for key, value in method.items() if key != "name" and value != default.get(key)})
 
 
 def settings(spec: Mapping[str, Any], seeds: Sequence[int]) -> list[list[str]]:
@@ -71,8 +71,6 @@ def _text(value: Any, digits: str = "g") -> str:
 
 
 def _called(name: str, arguments: Mapping[str, Any]) -> str:
-    inner = ", ".join(
-        f"{key}={_text(value)}" for key, value in arguments.items() if key != "name" and value is not None
-    )
+    inner = ", ".join(f"{key}={_text(value)}" for key, value in arguments.items() if value is not None)
     inner = inner if len(inner) <= _LONG else f"{inner[: _LONG - 3]}..."
     return f"{name}({inner})" if inner else name

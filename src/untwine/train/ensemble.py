@@ -97,7 +97,8 @@ class Ensemble:
         names = [member.name for member in self.members]
         if len(names) > _SHOWN:
             names = [*names[: _SHOWN - 2], "...", names[-1]]
-        return f"Ensemble({self._title()}, {self.info.latents} latents, {len(self)} members: {listed(names)})"
+        members = f"{len(self)} member{'s' * (len(self) > 1)}"
+        return f"Ensemble({self._title()}, {self.info.latents} latents, {members}: {listed(names)})"
 
     def _repr_html_(self) -> str:
         """The members with the terms that they logged last, for notebooks."""
