@@ -2,7 +2,7 @@
 # Another interpreter: make test PYTHON=/path/to/python3.12
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench docs format clean distclean
+.PHONY: help demo test lint bench docs site format clean distclean
 
 READY := .venv/ready.stamp
 PYTHON ?=
@@ -12,7 +12,7 @@ SUITABLE := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_inf
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
-demo: $(READY) ## train seeds of two methods on three moving dots, in minutes
+demo: $(READY) ## train two methods on pictures of dots in minutes, and see what sets them apart
 	.venv/bin/untwine demo
 
 test: $(READY) ## run the tests and the examples in the docstrings
@@ -26,15 +26,19 @@ lint: $(READY) ## check style, format and types
 bench: $(READY) ## measure the speed
 	.venv/bin/untwine bench
 
-docs: $(READY) ## write the tables of the reference and of results/quality.md
+docs: $(READY) ## write the tables of the pages, and the lists of the Python reference
 	.venv/bin/python docs/tables.py
+
+site: $(READY) ## build the documentation into site/
+	NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict --quiet
+	@echo "Open site/index.html"
 
 format: $(READY) ## put the code in order
 	.venv/bin/ruff check --fix
 	.venv/bin/ruff format
 
 clean: ## remove caches and builds
-	rm -rf build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf build dist site .pytest_cache .ruff_cache .hypothesis
 	find . -path ./.venv -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## remove .venv too

@@ -1,6 +1,6 @@
-"""Write the tables of docs/reference.md, from the code, and those of results/quality.md, from results/quality.json.
+"""Write the tables of docs/reference.md and the lists of docs/api, from the code, and those of results/quality.md.
 
-python docs/tables.py          # rewrite both pages
+python docs/tables.py          # rewrite the pages
 python docs/tables.py --check  # exit 1 if one is out of date
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 import re
 import sys
 from collections.abc import Callable, Iterable
@@ -15,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import quality
+import signatures
+from pictures.methods import ARGUMENTS as SHOWN
 
 import untwine as uw
 from untwine.data import datasets
@@ -83,11 +86,7 @@ def tables() -> dict[str, str]:
     for metric in map(uw.metrics.get, uw.metrics.names()):
         of = ", ".join(metric.takes)
         scores.append((f"`{metric.__name__}`", sentence(metric), of, arguments(metric, metric.takes)))
-    floor_rows = []
-    for name in uw.metrics.names():
-        for score, kinds in floors(name).items():
-            numbers = ("-" if value is None else f"{value:.3g}" for value in kinds.values())
-            floor_rows.append((f"`{score}`", *numbers))
+    floor_rows = [row for name in uw.metrics.names() for row in floors_of(name)]
     return {
         "methods": table(("method", "loss", "arguments"), methods),
         "parts": table(("kind", "name", "what it is", "arguments"), parts()),
@@ -97,6 +96,33 @@ def tables() -> dict[str, str]:
         "networks": table(("network", "what it is", "arguments"), nets),
         "terms": table(("term", "what it measures", "with"), terms),
     }
+
+
+def floors_of(metric: str) -> list[tuple[str, ...]]:
+    """A row for each score of a metric: what is scored without having learned anything."""
+    rows = []
+    for score, kinds in floors(metric).items():
+        numbers = ("-" if value is None else f"{value:.3g}" for value in kinds.values())
+        rows.append((f"`{score}`", *numbers))
+    return rows
+
+
+def about(name: str) -> str:
+    """What a metric is, its picture and its floors."""
+    title = sentence(uw.metrics.get(name))
+    picture = f"![{name}](pictures/metric-{name.replace('_', '-')}.png)"
+    return "\n\n".join((f"`{name}`: {title}", picture, table(("floor", *KINDS.values()), floors_of(name))))
+
+
+def about_method(name: str) -> str:
+    """What a method minimises, its picture, and what is in it."""
+    seen = json.loads((ROOT / "docs" / "pictures" / "methods.json").read_text())[name]
+    picture = f"![{name}](pictures/method-{name.replace('_', '-')}.png)"
+    given = ", ".join(f"{key}={value!r}" for key, value in SHOWN[name].items()) or "the defaults"
+    scores = "; ".join(
+        f"{title}: MIG {', '.join(f'{value:.2f}' for value in values)}" for title, values in seen.items()
+    )
+    return "\n\n".join((sentence(uw.methods.get(name)), picture, f"*With {given}. {scores[:1].upper()}{scores[1:]}.*"))
 
 
 def filled(path: Path, contents: dict[str, str]) -> str:
@@ -113,7 +139,10 @@ def filled(path: Path, contents: dict[str, str]) -> str:
 if __name__ == "__main__":
     pages = {
         "docs/reference.md": tables(),
+        "docs/choosing-a-method.md": {f"about {name}": about_method(name) for name in uw.methods.names()},
+        "docs/metrics.md": {f"about {name}": about(name) for name in uw.metrics.names()},
         "results/quality.md": {name: table(*content) for name, content in quality.tables().items()},
+        **{f"docs/api/{page}.md": {"names": directives} for page, directives in signatures.pages().items()},
     }
     for name, contents in pages.items():
         path = ROOT / name

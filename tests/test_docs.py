@@ -1,7 +1,10 @@
-"""The pages say what the code says, and their Python runs as written."""
+"""The pages say what the code says, their links lead somewhere, and the site is built from them."""
 
+import importlib.util
+import inspect
+import json
+import os
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -16,25 +19,6 @@ def test_the_tables_are_those_of_the_code() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def blocks(name: str) -> list[str]:
-    return re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(), flags=re.DOTALL)
-
-
-def test_the_readme_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    first, second = blocks("README.md")
-    shorter = first.replace("steps=1_000", "steps=4").replace("anneal=500", "anneal=2").replace("20_000", "200")
-    shorter = shorter.replace('"local_mig"]', '"local_mig"], points=500, windows=2')
-    assert shorter.count("500") == 1
-    names: dict = {}
-    exec(shorter, names)
-    assert names["columns"].shape == (2, 100, 6, 1, 32, 32)
-    assert names["scores"]["mig"].values.shape == (2,)
-    exec(second, names)
-    run = names["run"].replace(method=names["my_vae"](gamma=[0.1, 0.2]), steps=2)
-    assert len(names["uw"].fit(run)) == 2
-
-
 def test_the_readme_is_short_and_its_links_lead_somewhere() -> None:
     text = (ROOT / "README.md").read_text()
     assert len(text.splitlines()) <= 90
@@ -44,7 +28,7 @@ def test_the_readme_is_short_and_its_links_lead_somewhere() -> None:
 
 @pytest.mark.parametrize("folder", ["docs", "results"])
 def test_links_of_pages_lead_somewhere(folder: str) -> None:
-    pages = sorted((ROOT / folder).glob("*.md"))
+    pages = sorted((ROOT / folder).rglob("*.md"))
     links = [page.parent / link for page in pages for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text())]
     assert len(links) >= 5 and [link for link in links if not link.exists()] == []
 
@@ -61,89 +45,83 @@ def test_every_key_of_the_literature_is_in_the_bibliography() -> None:
     assert sorted(name for name in cited - full if name not in listed) == []
 
 
-def test_the_page_on_explaining_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    text = "\n".join(blocks("docs/explaining.md"))
-    smaller = {
-        "steps=2_000": "steps=4",
-        "20_000": "200",
-        "5_000": "500",
-        "range(1_000)": "range(150)",
-        "300 * 64": "30 * 64",
-    }
-    smaller |= {"points=2_000": "points=100", "pairs=2_000": "pairs=200", "traversals=10": "traversals=2"}
-    shorter = text
-    for old, new in smaller.items():
-        assert old in shorter
-        shorter = shorter.replace(old, new)
-    names: dict = {}
-    exec(shorter, names)
-    assert names["score"].values.shape == (2,) and len(names["matrices"]) == 6
-    pictures = {path.name for path in tmp_path.glob("*.png")}
-    names = ("columns", "cumulative", "density", "distances", "magnitudes", "plane", "scores", "sparse", "traversals")
-    assert pictures == {f"{name}.png" for name in names}
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The documentation site, built strictly: a link or a name that leads nowhere is an error."""
+    if importlib.util.find_spec("mkdocs") is None:
+        pytest.skip("mkdocs is not installed: pip install 'untwine[docs]'")
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
 
 
-def test_the_page_on_extending_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    page = "\n".join(blocks("docs/extending.md"))
-    shorter = page.replace("steps=1_000", "steps=3").replace("anneal=500", "anneal=2").replace("20_000", "200")
-    names: dict = {"__name__": "docs_extending"}
-    exec(shorter, names)
-    uw, run = names["uw"], names["run"]
-    assert names["codes"].shape == (1, 8, 10)
-    assert set(names["scores"]) == {"reach(points=200)", "local-reach(rho=0.1, windows=5, points=200)"}
-    assert "reach" in names["scores"] and "local_reach" in names["scores"]
-    steep = uw.methods.vae().with_penalties(steep=uw.Penalty(names["Steepness"]()))
-    assert uw.fit(run.replace(method=steep, steps=2)).history[-1]["members"]["seed-0"]["steep"] > 0
+def test_the_site_has_the_version_of_the_package_and_every_page(site: Path) -> None:
+    import untwine
+
+    assert f"Untwine {untwine.__version__}" in (site / "index.html").read_text()
+    sources = [path.relative_to(ROOT / "docs").with_suffix(".html") for path in (ROOT / "docs").rglob("*.md")]
+    results = [Path("results") / f"{name}.html" for name in ("index", "findings", "quality", "speed")]
+    assert [page for page in (*sources, *results) if not (site / page).exists()] == []
 
 
-def test_the_page_on_reproducing_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (block,) = blocks("docs/reproducing.md")
-    names: dict = {}
-    exec(block, names)
-    assert len(names["result"].rows.where(measure="agreement")) > 0
-    assert (tmp_path / "reproduced" / "michlo2023" / "fig8" / "smoke" / "result.md").exists()
+def test_nothing_of_the_site_comes_from_elsewhere(site: Path) -> None:
+    loaded = re.compile(
+        r"""<(?:script|img|iframe|source)[^>]+src=["'](?:https?:)?//|<link[^>]+href=["'](?:https?:)?//"""
+    )
+    assert [page.name for page in site.rglob("*.html") if loaded.search(page.read_text())] == []
 
 
-def test_the_page_on_datasets_runs_as_written(capsys: pytest.CaptureFixture[str]) -> None:
-    (block,) = blocks("docs/datasets.md")
-    exec(block, {})
-    assert capsys.readouterr().out.startswith("(3, 32, 64) ('x_R1'")
+def test_examples_in_docstrings_are_code_on_the_site(site: Path) -> None:
+    page = (site / "api" / "scoring.html").read_text()
+    assert '<span class="gp">&gt;&gt;&gt; </span>' in page and "<blockquote>" not in page
+    assert "passive_below" in page and "uw.metrics.mig" in page
 
 
-def test_the_page_on_your_own_data_runs_as_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from untwine.cli import main
+def test_every_metric_and_method_has_its_section_and_its_picture() -> None:
+    import untwine as uw
 
-    monkeypatch.chdir(tmp_path)
-    text = (ROOT / "docs" / "your-data.md").read_text()
-    smaller = {"--steps 200": "--steps 4", "perceive images": "perceive images --pairs 200 --traversals 3"}
-    for old, new in smaller.items():
-        assert old in text
-        text = text.replace(old, new)
-    names: dict = {}
-    commands = []
-    for language, block in re.findall(r"```(python|sh)\n(.*?)```", text, flags=re.DOTALL):
-        if language == "python":
-            exec(block, names)
-            continue
-        for line in block.splitlines():
-            program, *arguments = shlex.split(line, comments=True)
-            assert program == "untwine" and main(arguments) == 0, line
-            commands.append(arguments[0])
-    assert commands == ["data", "perceive", "train", "evaluate", "evaluate"]
-    (shown,), (perceived,) = (tmp_path / "shown").iterdir(), (tmp_path / "perceived").iterdir()
-    assert shown.name.startswith("images-source-discs") and (perceived / "matrices.png").exists()
-    data, score, local = names["data"], names["score"], names["local"]
-    assert data.factors.to_json() == {
-        "names": ["x", "y", "colour"],
-        "sizes": [10, 10, 2],
-        "kinds": ["ordered", "ordered", "categorical"],
-        "values": [[x / 2 for x in range(10)], list(range(10)), ["blue", "red"]],
-    }
-    assert score.values == pytest.approx(names["by_hand"].values) and score.settings["samples"] == 150
-    assert local.values.shape == (2,) and local.settings["windows"] == 20
-    assert "150 of the 200 states of images have an example" in capsys.readouterr().out
+    pages = {"metric": ("metrics.md", uw.metrics.names()), "method": ("choosing-a-method.md", uw.methods.names())}
+    for kind, (page, names) in pages.items():
+        text = (ROOT / "docs" / page).read_text()
+        pictures = [f"pictures/{kind}-{name.replace('_', '-')}.png" for name in names]
+        assert [picture for picture in pictures if picture not in text or not (ROOT / "docs" / picture).exists()] == []
+        assert [name for name in names if f"<!-- table: about {name} -->" not in text] == []
+
+
+def test_the_names_given_to_users_of_other_libraries_are_ours() -> None:
+    import untwine as uw
+
+    text = (ROOT / "docs" / "coming-from.md").read_text()
+    ours = [line.split("|")[2] for line in text.splitlines() if line.startswith("| ")]
+    calls = re.findall(r"\b(\w+)\(((?:\w+=[^()]*?)(?:\([^()]*\))?[^()]*)\)", " ".join(ours))
+    known = {name: uw.methods.get(name) for name in uw.methods.names()}
+    known |= {name: uw.datasets.get(name) for name in uw.datasets.names()} | {"Run": uw.Run}
+    checked = 0
+    for name, given in calls:
+        for argument in re.findall(r"(\w+)=", re.sub(r'"[^"]*"', "", given)):
+            if name in known:
+                assert argument in inspect.signature(known[name]).parameters, f"{name} has no {argument}"
+                checked += 1
+    assert checked > 20
+    names = set(re.findall(r"`(\w+)`", " ".join(ours)))
+    everything = {*uw.methods.names(), *uw.metrics.names(), *uw.datasets.names()}
+    assert len(names & everything) >= 20 and names <= everything | {"Untwine"}
+
+
+@pytest.mark.parametrize("metric", ["mig", "modularity", "irs", "hoyer", "udr", "dto", "delta_kl", "decomposition"])
+def test_the_pictures_of_metrics_show_what_they_score_now(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that take no second or more; the numbers were stored when the pictures were drawn."""
+    monkeypatch.syspath_prepend(ROOT / "docs" / "pictures")
+    drawing = importlib.import_module("metrics")
+    stored = json.loads((ROOT / "docs" / "pictures" / "metrics.json").read_text())[metric]
+    scores = drawing.OTHERS[metric]()[1] if metric in drawing.OTHERS else drawing.of_codes(metric)
+    assert scores.keys() == stored.keys()
+    for toy, score in scores.items():
+        assert score == pytest.approx(stored[toy], abs=0.005), toy
+
+
+def test_pictures_are_small() -> None:
+    assert sum(path.stat().st_size for path in (ROOT / "docs").rglob("*.png")) < 3_000_000

@@ -38,8 +38,10 @@ _HOMES = {
     "datasets": "untwine.datasets",
     "each": "untwine.parts:each",
     "evaluate": "untwine.scoring.evaluation:evaluate",
+    "export_onnx": "untwine.sharing.onnx_files:export_onnx",
     "figures": "untwine.report.figures",
     "fit": "untwine.train.loop:fit",
+    "from_hub": "untwine.sharing.hub:from_hub",
     "join": "untwine.objective.schedules:join",
     "load": "untwine.train.ensemble:load",
     "method": "untwine.methods.registry:method",
@@ -49,8 +51,12 @@ _HOMES = {
     "network": "untwine.model.networks:network",
     "networks": "untwine.model.networks",
     "part": "untwine.parts:part",
+    "push_to_hub": "untwine.sharing.hub:push_to_hub",
+    "reproduce": "untwine.experiments.engine.running:reproduce",
     "resume": "untwine.train.loop:resume",
+    "save_for_hub": "untwine.sharing.hub:save_for_hub",
     "schedules": "untwine.objective.schedules",
+    "write_report": "untwine.report.page.writing:write_report",
 }
 
 # Type checkers cannot follow the table. To them, `X as X` makes a name public.
@@ -62,6 +68,7 @@ if TYPE_CHECKING:
     from untwine.data import Dataset as Dataset
     from untwine.data import FactorSpace as FactorSpace
     from untwine.data import dataset as dataset
+    from untwine.experiments.engine.running import reproduce as reproduce
     from untwine.methods.registry import method as method
     from untwine.metrics.score import metric as metric
     from untwine.model import likelihoods as likelihoods
@@ -93,8 +100,13 @@ if TYPE_CHECKING:
     from untwine.parts import each as each
     from untwine.parts import part as part
     from untwine.report import figures as figures
+    from untwine.report.page.writing import write_report as write_report
     from untwine.scores.scores import Scores as Scores
     from untwine.scoring.evaluation import evaluate as evaluate
+    from untwine.sharing.hub import from_hub as from_hub
+    from untwine.sharing.hub import push_to_hub as push_to_hub
+    from untwine.sharing.hub import save_for_hub as save_for_hub
+    from untwine.sharing.onnx_files import export_onnx as export_onnx
     from untwine.train.ensemble import Ensemble as Ensemble
     from untwine.train.ensemble import load as load
     from untwine.train.loop import fit as fit

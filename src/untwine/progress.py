@@ -66,6 +66,19 @@ def waiting(what: str) -> Iterator[None]:
         print("\r" + " " * len(line), end="\r", file=sys.stderr, flush=True)
 
 
+def duration(seconds: float) -> str:
+    """A time for people.
+
+    >>> duration(42.0), duration(200.0), duration(9000.0), duration(400_000.0)
+    ('42 s', '3 min', '2.5 h', '4.6 days')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.1f} days"
+
+
 def amount(count: int) -> str:
     """A number of bytes in a readable unit.
 

@@ -8,8 +8,9 @@ import pytest
 from helpers import tiny
 
 import untwine as uw
-from untwine.bench import BENCHES, batching, kinks, metrics, peers
+from untwine.bench import batching, kinks, metrics, peers
 from untwine.cli import main
+from untwine.cli.bench import BENCHES
 from untwine.errors import UntwineError
 
 

@@ -60,23 +60,6 @@ def test_methods(capsys: Captured):
     assert found["jl1_vae"]["arguments"]["gamma"] == 0.1 and "Eq. 3" in found["jl1_vae"]["summary"]
 
 
-def test_demo(tmp_path: Path, capsys: Captured):
-    command = ["demo", "--steps", "2", "--out", str(tmp_path / "demo"), "--device", "cpu"]
-    command += ["--windows", "2", "--points", "100"]
-    assert main([*command, "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert {method: len(members) for method, members in said["methods"].items()} == {"beta_vae": 2, "jl1_vae": 2}
-    assert said["methods"]["beta_vae"]["seed-1"]["terms"]["jacobian_l1"] > 0
-    labels = [f"local-{name}(rho=0.1, windows=2, points=100)" for name in ("mig", "modularity")]
-    assert [row["metric"] for row in said["scores"]["jl1_vae"]] == labels
-    assert {"difference", "t", "p", "effect"} <= set(said["comparisons"][1])
-    assert main(command) == 0
-    said = capsys.readouterr().out
-    assert "nothing was trained" in said
-    assert all(text in said for text in ("beta-vae seed-0", "jl1-vae seed-1", "jacobian l1", str(tmp_path / "demo")))
-    assert all(text in said for text in ("local-modularity(rho=0.1) ", "± 2 s.e.", "Welch's t-test"))
-
-
 def test_bench_takes_the_arguments_of_its_function(monkeypatch: pytest.MonkeyPatch, capsys: Captured):
     def run(pack_sizes: tuple[int, ...] = (1, 4), steps: int = 5, device: str = "auto") -> list[dict[str, object]]:
         """Measure."""

@@ -37,6 +37,16 @@ def test_json_has_scores_and_settings(runs, capsys: Captured):
     assert {"mean", "standard_error", "interval"} <= set(said["summary"][0])
 
 
+def test_tables_as_files(runs, tmp_path: Path, capsys: Captured):
+    files = [str(tmp_path / name) for name in ("scores.csv", "scores.tex")]
+    assert main(["evaluate", *runs, "--metrics", "mig", *FAST, "--table", *files]) == 0
+    assert files[1] in capsys.readouterr().out.splitlines()[-1]
+    assert len((tmp_path / "scores.csv").read_text().splitlines()) == 1 + 2 * 2
+    assert r"\begin{tabular}{llrrr}" in (tmp_path / "scores.tex").read_text()
+    assert main(["evaluate", runs[0], "--metrics", "mig", *FAST, "--table", "scores.doc"]) == 2
+    assert "a table is a file that ends in .csv or .tex" in capsys.readouterr().err
+
+
 def test_tables_and_comparison(runs, capsys: Captured):
     assert main(["evaluate", *runs, "--metrics", "local-modularity", "dci", *FAST, "--compare"]) == 0
     said = capsys.readouterr().out

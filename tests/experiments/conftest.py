@@ -4,7 +4,8 @@ import pytest
 
 import untwine as uw
 from untwine.experiments.engine import catalogue, contract
-from untwine.experiments.engine.claims import Exactly, Higher
+from untwine.experiments.engine.claims import Exactly
+from untwine.experiments.engine.comparisons import Higher
 from untwine.experiments.engine.contract import Experiment, Fact, Plan, case, experiment
 from untwine.experiments.engine.measures import Logged, Scored
 

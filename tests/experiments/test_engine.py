@@ -9,9 +9,11 @@ from scipy import stats
 
 import untwine as uw
 from untwine.errors import Unavailable
-from untwine.experiments.engine import claims, costs, pages, running
-from untwine.experiments.engine.claims import Alike, Beyond, Exactly, Higher, Near, Related, Trend, judge, overall
+from untwine.experiments.engine import costs, findings, pages, running
+from untwine.experiments.engine.claims import Beyond, Exactly, Near, Related, Trend
+from untwine.experiments.engine.comparisons import Alike, Higher
 from untwine.experiments.engine.contract import Experiment
+from untwine.experiments.engine.findings import judge, overall
 from untwine.experiments.engine.result import Result
 from untwine.experiments.engine.rows import Rows
 from untwine.experiments.engine.store import Store
@@ -165,7 +167,7 @@ def rows(**groups: list[float]) -> Rows:
     )
 
 
-def one(claim: claims.Claim, ours: Rows, published: Rows | None = None) -> claims.Finding:
+def one(claim: findings.Claim, ours: Rows, published: Rows | None = None) -> findings.Finding:
     return judge([claim], ours, published or Rows([]))[0]
 
 
@@ -247,8 +249,8 @@ def test_several_tests_of_one_figure_are_corrected():
 
 
 def test_the_verdict_of_a_figure_is_that_of_its_claims():
-    def with_verdicts(*verdicts: claims.Verdict) -> list[claims.Finding]:
-        return [claims.Finding("a", True, "1", verdict=verdict) for verdict in verdicts]
+    def with_verdicts(*verdicts: findings.Verdict) -> list[findings.Finding]:
+        return [findings.Finding("a", True, "1", verdict=verdict) for verdict in verdicts]
 
     assert overall(with_verdicts("reproduced", "not testable here")) == "reproduced"
     assert overall(with_verdicts("reproduced", "not")) == "partly"

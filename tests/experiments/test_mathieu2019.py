@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import untwine.experiments.mathieu2019  # noqa: F401  registers the figures
-from untwine.experiments.engine.claims import Claim, HigherGiven, NotHigher, judge
+from untwine.experiments.engine.comparisons import HigherGiven, NotHigher
 from untwine.experiments.engine.contract import Plan, registered
+from untwine.experiments.engine.findings import Claim, judge
 from untwine.experiments.engine.rows import Rows
 
 FIG1, LEFT, RIGHT, FIG3, FIG4, FIG5 = (

@@ -16,8 +16,9 @@ from torch import nn
 from untwine.data import FactorSpace
 from untwine.data.states import TabledStates
 from untwine.experiments.engine.catalogue import find
-from untwine.experiments.engine.claims import Exceeds, Finding, judge
+from untwine.experiments.engine.comparisons import Exceeds
 from untwine.experiments.engine.contract import Plan, Trained
+from untwine.experiments.engine.findings import Finding, judge
 from untwine.experiments.engine.rows import Rows
 from untwine.experiments.michlo2023 import measured, tables
 from untwine.experiments.michlo2023.models import weight

@@ -16,7 +16,7 @@ from helpers import tiny
 
 import untwine as uw
 from untwine.errors import UntwineError
-from untwine.scores import storage
+from untwine.scores import storage, tables
 from untwine.scoring import evaluation
 from untwine.scoring.sources import Source
 from untwine.train import record
@@ -188,6 +188,36 @@ def test_a_table_for_latex(scores: uw.Scores):
     assert line.endswith(r"\\")
     special = [{**entry, "label": "50%_of & {a}"} for entry in scores.entries[:1]]
     assert r"50\%\_of \& \{a\}" in uw.Scores(special).to_latex()
+
+
+def test_latex_prints_what_is_written(scores: uw.Scores, tmp_path: Path):
+    """Every character that LaTeX gives a meaning is escaped once, and numbers below zero have a minus."""
+    (entry,) = (entry for entry in scores.entries if entry["metric"] == "hoyer")
+    members = {name: {**member, "value": -0.25} for name, member in entry["members"].items()}
+    special = uw.Scores([{**entry, "label": r"a\b{c}~^<d>#", "members": members}])
+    text = special.to_latex()
+    assert r"a\textbackslash{}b\{c\}\textasciitilde{}\textasciicircum{}$<$d$>$\# & 3 & $-$0.250" in text
+    assert text.count("{") == text.count("}")
+    assert special.to_latex(tmp_path / "table.tex") is None and (tmp_path / "table.tex").read_text() == text
+
+
+def test_a_table_of_several_runs(scores: uw.Scores, tmp_path: Path):
+    """Rows of a metric stand together, each with the numbers of its own run."""
+    half = uw.Scores([{**e, "members": dict(list(e["members"].items())[:2])} for e in scores.entries])
+    tables.write(tmp_path / "both.tex", {"runs/a_1": scores, "runs/b": half})
+    lines = (tmp_path / "both.tex").read_text().splitlines()
+    assert lines[0] == r"\begin{tabular}{llrrr}"
+    first, second = (line.split(" & ") for line in lines[4:6])
+    assert first[:3] == ["mig(points=100)", r"runs/a\_1", "3"] and second[:3] == ["", "runs/b", "2"]
+    low, high = sorted(half["mig"].values)
+    assert second[4] == rf"{low:.3f} to {high:.3f} \\" and lines[6] == r"\addlinespace"
+    tables.write(tmp_path / "both.csv", {"a": scores, "b": half})
+    with (tmp_path / "both.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["run"] for row in rows] == ["a"] * 18 + ["b"] * 12
+    assert [float(row["value"]) for row in rows[:3]] == scores["mig"].values.tolist()
+    with pytest.raises(UntwineError, match=r"ends in \.csv or \.tex, not 'scores.txt'"):
+        tables.write(Path("scores.txt"), {"a": scores})
 
 
 def test_no_scores_at_all():

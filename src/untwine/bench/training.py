@@ -42,6 +42,9 @@ VARIANTS: dict[str, Callable[[], Any]] = {
     "jl1_vae finite decoder": lambda: _finite(columns=None, eps=1e-3),  # the paper's own estimator
     "jl1_vae finite k=1 decoder": _finite,
     "jl1_vae finite k=1 quarter decoder": lambda: _finite(images=0.25),
+    "jl1_vae finite k=1 every=2 decoder": lambda: _finite(every=2),
+    "jl1_vae finite k=1 every=3 decoder": lambda: _finite(every=3),
+    "jl1_vae finite k=1 every=4 decoder": lambda: _finite(every=4),
 }
 
 

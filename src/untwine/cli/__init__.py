@@ -21,13 +21,19 @@ from untwine.errors import UntwineError, unknown
 
 # The module of each command, and its line in the help.
 COMMANDS = {
-    "demo": ("untwine.cli.demo", "train two small models in a few minutes and compare them"),
+    "demo": ("untwine.cli.demo", "train two methods in a few minutes, and see what sets them apart"),
     "train": ("untwine.cli.train", "train a method on a dataset, or resume a run that was stopped"),
     "evaluate": ("untwine.cli.evaluate", "score runs with any metric, global or local, and compare them"),
+    "show": ("untwine.cli.show", "draw traversals, Jacobian columns, reconstructions, curves or information of a run"),
+    "report": ("untwine.cli.report", "write one HTML page about runs: curves, scores, pictures, warnings"),
+    "explore": ("untwine.cli.explore", "move the latents of trained models on a page in your browser"),
     "reproduce": ("untwine.cli.reproduce", "reproduce the figures and tables of the papers, one command each"),
+    "export": ("untwine.cli.export", "write models as ONNX files, or publish them with a model card"),
     "perceive": ("untwine.cli.perceive", "measure how a loss perceives a dataset's factors, before any training"),
-    "methods": ("untwine.cli.lists", "list the methods"),
-    "metrics": ("untwine.cli.lists", "list the metrics, or show all about one: untwine metrics mig"),
+    "methods": ("untwine.cli.lists", "list the methods, or explain one: untwine methods jl1-vae"),
+    "metrics": ("untwine.cli.lists", "list the metrics, or explain one: untwine metrics mig"),
+    "networks": ("untwine.cli.lists", "list the networks, or explain one: untwine networks conv"),
+    "datasets": ("untwine.cli.lists", "list the datasets, or explain one: untwine datasets dsprites"),
     "data": ("untwine.cli.data", "list, fetch, check and show datasets: untwine data list"),
     "bench": ("untwine.cli.bench", "measure speed and quality on this machine"),
 }
@@ -81,24 +87,22 @@ def _run(words: list[str]) -> int:
 
 
 def _help() -> str:
+    from untwine.cli.helptext import definitions
     from untwine.cli.imports import HELP
 
-    lines = [f"  {name:9} {what}" for name, (_, what) in COMMANDS.items()]
+    options = {
+        "--help": "Show this help; untwine COMMAND --help shows the options of a command.",
+        "--version": "Show the version.",
+        "--import MODULE_OR_FILE": HELP,
+    }
     return "\n".join(
         [
             "usage: untwine COMMAND ...",
             "",
-            "Learn, measure and explain disentangled representations with variational autoencoders.",
+            "Learn, measure and explain disentangled representations with VAEs.",
             "",
-            "commands:",
-            *lines,
-            "",
-            "options:",
-            "  --help     Show this help; untwine COMMAND --help shows the options of a command.",
-            "  --version  Show the version.",
-            "  --import MODULE_OR_FILE",
-            f"             {HELP}",
-            "",
+            *("commands:", definitions({name: what for name, (_, what) in COMMANDS.items()}, 9), ""),
+            *("options:", definitions(options, 9), ""),
             "A first look: untwine demo",
         ]
     )

@@ -6,10 +6,21 @@ import importlib
 import inspect
 from typing import Any
 
-from untwine.bench import BENCHES
 from untwine.cli import flags, output
 from untwine.cli.usage import UsageError
 from untwine.errors import unknown
+
+# The module of each benchmark, and what it measures.
+BENCHES = {
+    "train": ("untwine.bench.training", "the speed of training steps; the default"),
+    "metrics": ("untwine.bench.metrics", "the speed of each metric"),
+    "peers": ("untwine.bench.peers", "metrics beside the loops over scikit-learn that the literature's code has"),
+    "published": ("untwine.experiments.engine.speeds", "training in the settings of the papers, beside a plain loop"),
+    "batching": ("untwine.bench.batching", "members mapped by vmap or one by one"),
+    "floors": ("untwine.bench.floors", "what metrics give for noise, collapsed models and untrained networks"),
+    "quality": ("untwine.bench.quality", "local scores of variants of a method"),
+    "kinks": ("untwine.bench.kinks", "the gradient of a Jacobian's norm by finite differences and by exact columns"),
+}
 
 
 def bench(args: list[str]) -> None:
@@ -39,7 +50,8 @@ def bench(args: list[str]) -> None:
 
 def _benches() -> str:
     lines = [f"- untwine bench {name}: {what}" for name, (_, what) in BENCHES.items()]
-    return "Benchmarks, each with its own --help:\n" + "\n".join(lines)
+    examples = "\n\nExamples:\n- untwine bench --pack-sizes 1 4\n- untwine bench metrics --json"
+    return "Benchmarks, each with its own --help:\n" + "\n".join(lines) + examples
 
 
 def _text(value: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from untwine.cli import flags, named, output
+from untwine.cli import flags, helptext, named, output
 from untwine.cli.usage import UsageError, as_usage_errors
 from untwine.errors import UntwineError, unknown
 
@@ -22,8 +22,10 @@ UNTWINE_OFFLINE=1 forbids downloads; UNTWINE_MIRROR=https://... is tried before 
 def data(args: list[str]) -> None:
     """Run one of the commands in `ABOUT`."""
     if args[:1] in (["--help"], ["-h"]):
-        lines = [f"  {name:6} {what}" for name, what in ABOUT.items()]
-        print("\n".join(["usage: untwine data COMMAND ...", "", "commands:", *lines, "", FOLDER]))
+        commands = helptext.definitions(ABOUT, 6)
+        example = "example:\n  untwine data show xy-squares"
+        usage = "usage: untwine data COMMAND ..."
+        print("\n\n".join([usage, f"commands:\n{commands}", helptext.wrapped(FOLDER), example]))
         return
     if not args:
         raise UsageError(f"data needs a command: {', '.join(f'untwine data {name}' for name in ABOUT)}")
@@ -42,7 +44,8 @@ def _list(args: list[str]) -> None:
     from untwine.datasets import get, names
     from untwine.progress import amount
 
-    json = flags.parse("untwine data list", _about("list"), [flags.switch("json", flags.JSON)], args).json
+    about = _with_examples("list", "untwine data list", "untwine data list --json")
+    json = flags.parse("untwine data list", about, [flags.switch("json", flags.JSON)], args).json
     descriptions: list[dict[str, Any]] = [describe(name) | {"summary": flags.summary(get(name))} for name in names()]
     if json:
         output.as_json({"folder": str(folder()), "datasets": descriptions})
@@ -57,8 +60,11 @@ def _list(args: list[str]) -> None:
         rows.append(
             [flags.hyphens(about["name"]), about["summary"], f"{images}\n{factors}", size, licence, _state(about)]
         )
-    output.table(["dataset", "description", "examples and factors", "size", "licence", "state"], rows, lines=True)
+    output.table(
+        ["dataset", "description", "examples and factors", "as an array", "licence", "state"], rows, lines=True
+    )
     print("drawn: needs no files. present: its files are here. fetchable: `untwine data get NAME` downloads them.")
+    print("as an array: all examples at once, a byte for each pixel; only those of a batch are read.")
     print(f"The data folder is {folder()}. Options of a dataset: untwine data show NAME --help")
 
 
@@ -126,13 +132,18 @@ def _parse(args: list[str], command: str, examples: str, fields: list[Any]) -> t
 
     def overview(usage: str) -> str:
         more = f"Options of a dataset: untwine data {command} DATASET --help"
-        return f"{usage}\n\n{_about(command)}\n\nDATASET is one of {named.listed()}.\n{more}"
+        about = _with_examples(command, *examples.splitlines())
+        return helptext.wrapped(f"{usage}\n\n{about}\n\nDATASET is one of {named.listed()}.\n\n{more}")
 
     return named.of_dataset(f"data {command}", args, _about(command), examples, lambda name: fields, overview)
 
 
 def _about(command: str) -> str:
     return f"{ABOUT[command][0].upper()}{ABOUT[command][1:]}.\n\n{FOLDER}"
+
+
+def _with_examples(command: str, *examples: str) -> str:
+    return "\n".join([_about(command), "", "Examples:", *(f"- {example}" for example in examples)])
 
 
 # --- check ------------------------------------------------------------------------------------------------
@@ -149,7 +160,8 @@ def _check(args: list[str]) -> None:
         names.append(flags.find(datasets, args[0]).__name__)
         args = args[1:]
     usage = "untwine data check [NAME ...]"
-    json = flags.parse(usage, _about("check"), [flags.switch("json", flags.JSON)], args).json
+    about = _with_examples("check", "untwine data check", "untwine data check mnist")
+    json = flags.parse(usage, about, [flags.switch("json", flags.JSON)], args).json
     files = dict.fromkeys(file for name in names or datasets.names() for file in public_files(name))
     folders = {file.path.partition("/")[0] for file in files} if names else {""}
     checks = [check for check in map(check_file, files) if check.state != "missing"]

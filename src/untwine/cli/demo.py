@@ -1,54 +1,78 @@
-"""`untwine demo`: two methods on a small dataset, side by side."""
+"""`untwine demo`: two methods on a small dataset, side by side, in pictures and four numbers."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
-from untwine.cli import flags, output, tables
+from untwine.cli import flags, output
 from untwine.cli.usage import UsageError
 
-ABOUT = """Train two seeds of beta-VAE and two of JL1-VAE on small pictures of three dots, and compare them.
+ABOUT = """Train models of β-VAE and of JL1-VAE on small pictures of three dots, and see what sets them apart.
 
-It ends with local MIG and local modularity of both, and a t-test between them. It takes a few minutes on two CPU
-cores. Started again, it resumes where it was stopped.
+It writes pictures (reconstructions, traversals, Jacobian columns), a page about both runs, and ends with four numbers,
+each with a test. It takes a few minutes on two CPU cores. Started again, it resumes where it was stopped.
+
+Examples:
+- untwine demo
+- untwine demo --steps 200 --out runs/short-demo
 """
+START = "β-VAE first, then JL1-VAE: models with seeds {seeds}, {steps:,} steps each."
+# What to type next, and what for; {runs} stands for the folders of both runs.
+NEXT = {
+    "untwine explore {runs}": "move the latents of both by sliders",
+    "untwine evaluate {runs} --metrics dci local-mig --compare": "score them by other metrics",
+    "untwine reproduce rhodes2021/fig2 --scale paper": "train as the paper does (on a GPU)",
+    "untwine train jl1-vae --dataset images --dataset.source FOLDER --seeds 0-2": "your own pictures",
+}
 
 
 def demo(args: list[str]) -> None:
     # On a busy machine, threads that spin while they wait make it many times slower. This must be set before torch is
     # loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    from untwine.cli.lengths import Forecast
     from untwine.experiments import demo
 
-    fields = [("demo", flags.arguments(demo.run_demo, prefix=False)), flags.switch("json", flags.JSON)]
+    options = flags.arguments(demo.run_demo, prefix=False, leave_out=("progress",))
+    fields = [("demo", options), flags.switch("json", flags.JSON)]
     parsed = flags.parse("untwine demo", ABOUT, fields, args)
     settings = flags.values(parsed.demo)
     if settings["steps"] < 1:
         raise UsageError(f"steps must be a whole number, 1 or more, not {settings['steps']}")
-    before = _finished(demo.outcome(settings["out"]))
-    results = demo.run_demo(**settings)
+    before = demo.finished(settings["out"])
+    if not parsed.json:
+        output.paragraph(START.format(**settings))
+    story = demo.run_demo(**settings, progress=Forecast)
     if parsed.json:
-        output.as_json({"out": str(settings["out"]), **results})
+        output.as_json(story)
         return
-    trained = results["methods"]
-    if before == _finished(trained):
-        print("The demo was finished before; nothing was trained.")
-    rows = {f"{flags.hyphens(method)} {name}": m for method, members in trained.items() for name, m in members.items()}
-    output.members(rows, terms=("reconstruction", "kl", "jacobian_l1"))
-    print("Lower is better. JL1-VAE gives up a little of the first two for a much smaller Jacobian.\n")
-    print("Do codes follow single dots, near a picture? Local scores, from 0 to 1, higher is better:")
-    for method, summary in results["scores"].items():
-        tables.scores(flags.hyphens(method), summary)
-    tables.comparisons(results["comparisons"])
-    print("Two seeds and a thousand steps are a first look, not a result: the papers have ten, and 300,000.")
-    print(
-        f"Results are in {settings['out']}; in Python: untwine.load({str(demo.folder(settings['out'], 'jl1_vae'))!r})"
-    )
+    if before == demo.finished(settings["out"]):
+        print("The models were trained before; nothing was trained.\n")
+    show(story)
 
 
-def _finished(methods: dict[str, dict[str, Any]]) -> set[str]:
-    """The ids of all members that are trained."""
-    from untwine.train.record import FINISHED
+def show(story: Mapping[str, Any]) -> None:
+    """Print where the pictures are, the four numbers with a sentence each, and what to type next.
 
-    return {m["id"] for members in methods.values() for m in members.values() if m["state"] in FINISHED}
+    Args:
+        story: What `run_demo` returns.
+    """
+    from untwine.experiments.demo.plan import LOOK, METHODS, TEST
+
+    print(f"Look at these, in {story['pages']}:")
+    for picture in story["pictures"]:
+        output.paragraph(f"  {picture:22} {LOOK[picture.removesuffix('.png')]}", " " * 25)
+    print(f"All about both runs, on one page for a browser: {story['report']}\n")
+    rows = [[line["what"], *(line["values"][method] for method in METHODS)] for line in story["numbers"]]
+    output.table(["mean over models (95%)", *METHODS], rows, numbers=True)
+    for line in story["numbers"]:
+        output.paragraph(f"- {line['sentence']}")
+    print()
+    output.paragraph(story["small"], "")
+    output.paragraph(TEST, "")
+    print("\nNext:")
+    runs = " ".join(story["runs"].values())
+    for command, what in NEXT.items():
+        print(f"  {command.format(runs=runs)}\n      {what}")

@@ -19,18 +19,21 @@ what is scored without having learned anything.
 Examples:
 - untwine evaluate runs/jl1 --metrics mig dci local-mig "local-modularity(bins=10)" --rho 0.1 0.2
 - untwine evaluate runs/beta runs/jl1 --metrics local-mig local-modularity --compare
+- untwine evaluate runs/beta runs/jl1 --table scores.csv scores.tex
 """
 USAGE = "untwine evaluate RUN [RUN ...] [OPTIONS]"
+TABLE = "Also write the scores of all runs to files: .csv (a row for each model) or .tex (LaTeX, with intervals)."
 
 
 def evaluate(args: list[str]) -> None:
     from untwine.scores import storage
+    from untwine.scores import tables as score_files
     from untwine.scores.scores import Scores
     from untwine.scoring import evaluation, scorer
     from untwine.scoring.compare import comparisons
     from untwine.train.devices import pick_device
 
-    paths, rest = _paths(args)
+    paths, rest = flags.folders_first(args)
     defaults = " ".join(scorer.SCORED) + "; without factors " + " ".join(scorer.UNSCORED)
     options = flags.arguments(
         evaluation.evaluate,
@@ -42,6 +45,7 @@ def evaluate(args: list[str]) -> None:
     fields = [
         ("evaluate", options),
         flags.switch("compare", "compare the runs: differences of means, Welch's t-test, effect sizes"),
+        flags.flag("table", Path, several=True, default=(), help=TABLE),
         flags.switch("json", flags.JSON),
     ]
     parsed = flags.parse("untwine evaluate RUN [RUN ...]", f"{ABOUT}\n{_metrics()}", fields, rest)
@@ -53,6 +57,8 @@ def evaluate(args: list[str]) -> None:
     with as_usage_errors():
         evaluation.refuse_impossible(*(settings[name] for name in ("metrics", "rho", "windows", "points")))
         pick_device(settings["device"])
+        for file in parsed.table:
+            score_files.check_suffix(file)
     runs: dict[str, Scores] = {}
     failures = []
     for path in paths:
@@ -65,25 +71,22 @@ def evaluate(args: list[str]) -> None:
             if len(paths) == 1:
                 raise
             failures.append(str(error) if str(path) in str(error) else f"{path}: {error}")
+    scored = {path: scores for path, scores in runs.items() if scores}
+    for file in parsed.table if scored else ():
+        score_files.write(file, scored)
     compared = comparisons(runs) if parsed.compare else []
     if parsed.json:
         content = {path: {"scores": scores.entries, "summary": scores.summary()} for path, scores in runs.items()}
         output.as_json({"runs": content, **({"comparisons": compared} if parsed.compare else {})})
     else:
-        scored = {path: scores for path, scores in runs.items() if scores}
         for path, scores in scored.items():
             tables.scores(path, scores.summary())
         tables.comparisons(compared)
         if scored:
-            print(f"Scores are in {', '.join(str(Path(path) / storage.FILE) for path in scored)}")
+            written = [*(Path(path) / storage.FILE for path in scored), *parsed.table]
+            print(f"Scores are in {', '.join(map(str, written))}")
     if failures:
         raise UntwineError("\n".join(failures))
-
-
-def _paths(args: list[str]) -> tuple[list[Path], list[str]]:
-    """The folders, which come first, and the flags."""
-    count = next((i for i, arg in enumerate(args) if arg.startswith("-")), len(args))
-    return list(dict.fromkeys(map(Path, args[:count]))), args[count:]
 
 
 def _metrics() -> str:

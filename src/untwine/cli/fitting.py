@@ -19,6 +19,7 @@ def fit(run: Any, out: Path, options: dict[str, Any], as_json: bool) -> None:
         options: Arguments of `untwine.fit`.
         as_json: Whether to print JSON.
     """
+    from untwine.cli.lengths import Forecast
     from untwine.scoring import results
     from untwine.train import loop
     from untwine.train.record import FINISHED
@@ -28,8 +29,9 @@ def fit(run: Any, out: Path, options: dict[str, Any], as_json: bool) -> None:
 
     before = finished()
     failure = None
+    left = len(run.seeds) - len(before)
     try:
-        loop.fit(run, out, **options)
+        loop.fit(run, out, **options, progress=Forecast(left))
     except (loop.Interrupted, loop.Refused):
         raise
     except UntwineError as error:

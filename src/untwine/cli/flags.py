@@ -14,9 +14,11 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 from untwine.arguments import hints
+from untwine.cli import helptext
 from untwine.cli.readers import METAVAR, Choice, module_or_file, numbers, reader
 from untwine.cli.usage import UsageError
 from untwine.errors import unknown
@@ -191,7 +193,7 @@ def parse(prog: str, about: str, fields: Sequence[Any], args: list[str]) -> Any:
 
     Args:
         prog: The command as the user types it.
-        about: The text at the top of the help.
+        about: The text at the top of the help, as `helptext.wrapped` takes it.
         fields: Flags and groups of flags.
         args: The words after the command.
     """
@@ -202,7 +204,18 @@ def parse(prog: str, about: str, fields: Sequence[Any], args: list[str]) -> Any:
     # `main` has read this flag already; here it appears in the help.
     imports = flag("imports", module_or_file, default=None, help=HELP, called="import", shown="")
     command = dataclasses.make_dataclass("command", [*fields, imports], kw_only=True)
-    return tyro.cli(command, prog=prog, description=about, args=args)
+    with helptext.described(about):
+        return tyro.cli(command, prog=prog, description=helptext.PLACE, args=args)
+
+
+def folders_first(args: Sequence[str]) -> tuple[list[Path], list[str]]:
+    """The folders, which come before any flag, each once, and the rest of a command line.
+
+    >>> folders_first(["runs/a", "runs/b", "--out", "page.html"])
+    ([PosixPath('runs/a'), PosixPath('runs/b')], ['--out', 'page.html'])
+    """
+    count = next((i for i, arg in enumerate(args) if arg.startswith("-")), len(args))
+    return list(dict.fromkeys(map(Path, args[:count]))), list(args[count:])
 
 
 def values(group: Any) -> dict[str, Any]:

@@ -18,6 +18,11 @@ def as_json(value: Any) -> None:
     print(json.dumps(value, indent=2, allow_nan=False, default=str))
 
 
+def note(text: str) -> None:
+    """Tell a user something that is no result: on stderr, as warnings are."""
+    print(f"untwine: {text}", file=sys.stderr, flush=True)
+
+
 def width() -> int:
     """The width of the terminal; 80 where the output is a file."""
     return shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80

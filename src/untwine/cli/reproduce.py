@@ -9,6 +9,7 @@ from typing import Any
 from untwine.cli import flags, output
 from untwine.cli.usage import UsageError
 from untwine.errors import UntwineError
+from untwine.progress import duration
 
 ABOUT = """Reproduce figures and tables of the papers: train what is missing, measure, draw, and judge the claims.
 
@@ -144,7 +145,7 @@ def _amount(cost: dict[str, Any]) -> str:
     return (
         f"{cost['members']} x {cost['steps'] // cost['members']:,}"
         if cost["seconds"] is None
-        else _time(cost["seconds"])
+        else duration(cost["seconds"])
     )
 
 
@@ -160,26 +161,11 @@ def _dry_run(names: list[str], settings: dict[str, Any], as_json: bool) -> None:
         print("Nothing would be trained.")
         return
     keys = ("figure", "method", "dataset", "members", "steps", "packs")
-    lines = [[*(str(row[key]) for key in keys), row.get("reason") or _time(row["seconds"])] for row in rows]
+    lines = [[*(str(row[key]) for key in keys), row.get("reason") or duration(row["seconds"])] for row in rows]
     output.table([*keys, "time"], lines)
     total = sum(row["seconds"] or 0.0 for row in rows)
-    print(f"Training would take about {_time(total)}; scoring comes on top. Members that several")
+    print(f"Training would take about {duration(total)}; scoring comes on top. Members that several")
     print("figures share are counted for each, and trained once.")
-
-
-def _time(seconds: float) -> str:
-    """A time for people.
-
-    >>> _time(42.0), _time(200.0), _time(9000.0)
-    ('42 s', '3 min', '2.5 h')
-    """
-    return (
-        f"{seconds:.0f} s"
-        if seconds < 90
-        else f"{seconds / 60:.0f} min"
-        if seconds < 5400
-        else f"{seconds / 3600:.1f} h"
-    )
 
 
 def _check(folder: Path, as_json: bool) -> int:

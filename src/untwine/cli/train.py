@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from untwine.cli import flags, imports, readers
+from untwine.cli import flags, helptext, imports, lengths, output, readers
 from untwine.cli.fitting import fit
 from untwine.cli.usage import UsageError, as_usage_errors
 from untwine.methods import methods
@@ -33,21 +34,32 @@ NOT_FLAGS = ("run", "out", "progress", "batching", "resident")
 OVERVIEW = {
     "--dataset NAME": "The dataset (required).",
     "--network NAME": "The network; by default one that suits the method and the data.",
+    "--optimiser NAME": "The optimiser; by default the method's.",
     "--latents INT": "The number of latents.",
     "--seeds 0-9": "One model for each seed.",
-    "--steps INT": "The number of training steps.",
+    "--steps INT": f"The number of training steps: as published, but on a CPU {lengths.CPU_STEPS:,}.",
     "--lr NUMBER": "The learning rate.",
     "--device NAME": "auto, cpu, cuda or mps.",
     "--out TEXT": "The folder of the run.",
+    "--dry-run": "Say how long the run would take by a few measured steps, and stop.",
     "--resume DIR": "Resume the run in this folder.",
     "--import MODULE_OR_FILE": imports.HELP,
     "--json": flags.JSON,
 }
+# Their names in the same help, likewise.
+NETWORKS = ("conv", "locatello64", "mathieu_dsprites", "mathieu_fashion", "mathieu_pinwheel", "michlo64", "mlp")
+NETWORKS += ("rhodes16", "rhodes64", "rolinek_dsprites", "rolinek_linear", "rolinek_mnist", "rolinek_nonlinear")
+OPTIMISERS = ("adagrad", "adam", "amsgrad")
 SUMMARY = """Numbers may have a value for each seed, as in: --{number} 1,2,4 --seeds 0-2
 
 Quote a text with brackets, as in: --prior "sparse(gamma=0.8)"
 
-Name a dataset and a network to see their options here, too: --dataset three-dots --network conv --help"""
+Name a dataset and a network to see their options here, too: --dataset three-dots --network conv --help
+
+Examples:
+- untwine train {method} --dataset three-dots --dataset.size 32 --seeds 0-3
+- untwine train {method} --dataset three-dots --dry-run
+- untwine train {method} --dataset images --dataset.source pictures/"""
 
 
 def train(args: list[str]) -> None:
@@ -66,7 +78,11 @@ def train(args: list[str]) -> None:
     _load()
     parsed = _parse(method, rest)
     out = Path(parsed.out or _out(method, parsed.dataset_name))
+    _set_length(method, parsed, rest, out)
     run = _run(method, parsed)
+    if parsed.dry_run:
+        _forecast(run, parsed)
+        return
     from untwine.train.loop import Refused
 
     try:
@@ -104,7 +120,11 @@ def _parse(method: str, args: list[str]) -> Any:
     defaults |= {"dataset": dataclasses.MISSING, **published(method)}
     fields: list[Any] = []
     parts = {kind: part_help(kind) for kind in (*PARTS, "divergence")}
-    of_method = flags.arguments(methods[method], prefix=False, per_member=True, shown=own_parts(method), choices=parts)
+    longer, on_cpu = (lengths.default_length(method, device) for device in ("cuda", "cpu"))
+    shown = {name: f"{value}; on a CPU {on_cpu[name]}" for name, value in longer.items() if value != on_cpu[name]}
+    of_method = flags.arguments(
+        methods[method], prefix=False, per_member=True, shown={**own_parts(method), **shown}, choices=parts
+    )
     groups: list[Any] = [("method", of_method)]
     for kind, registry in (("dataset", datasets), ("network", networks), ("optimiser", optimisers)):
         name = _value(args, f"--{kind}") or defaults[kind]
@@ -116,11 +136,13 @@ def _parse(method: str, args: list[str]) -> Any:
             groups.append((kind, flags.arguments(flags.find(registry, name))))
     out = _out(method, _value(args, "--dataset") or "DATASET")
     fields.append(flags.flag("out", str, default=None, help="The folder of the run.", shown=out))
+    fields.append(flags.switch("dry_run", "Say how long the run would take by a few measured steps, and stop."))
     fields.append(flags.switch("json", flags.JSON))
-    groups += [("run", _run_flags(defaults)), ("machine", _machine_flags())]
+    groups += [("run", _run_flags(defaults, shown)), ("machine", _machine_flags())]
     parameters = inspect.signature(methods[method]).parameters
     number = next((name for name, p in parameters.items() if isinstance(p.default, float)), "lr")
-    about = f"{flags.description(methods[method])}\n\n{SUMMARY.format(number=flags.hyphens(number))}"
+    summary = SUMMARY.format(number=flags.hyphens(number), method=flags.hyphens(method))
+    about = f"{flags.description(methods[method])}\n\n{summary}"
     return flags.parse(f"untwine train {flags.hyphens(method)}", about, [*fields, *groups], args)
 
 
@@ -140,8 +162,13 @@ def _value(args: list[str], flag: str) -> str | None:
     return value
 
 
-def _run_flags(defaults: Mapping[str, Any]) -> type:
-    """The flags of a run's settings, with the defaults of the method."""
+def _run_flags(defaults: Mapping[str, Any], shown: Mapping[str, str]) -> type:
+    """The flags of a run's settings.
+
+    Args:
+        defaults: The defaults of the method.
+        shown: Texts in place of defaults in the help.
+    """
     from untwine.arguments import hints
     from untwine.train.run import Run
 
@@ -149,7 +176,7 @@ def _run_flags(defaults: Mapping[str, Any]) -> type:
     for name in RUN:
         read, several = READ.get(name) or readers.reader(annotations[name], defaults[name]) or (str, False)
         help = HELP.get(name) or flags.argument_help(Run, name)
-        fields.append(flags.flag(name, read, several, defaults[name], help, prefix=False))
+        fields.append(flags.flag(name, read, several, defaults[name], help, prefix=False, shown=shown.get(name)))
     return dataclasses.make_dataclass("run", fields)
 
 
@@ -164,11 +191,8 @@ def _overview() -> str:
     """The help without a method."""
     from untwine.data import datasets
 
-    def lines(named: Mapping[str, str]) -> list[str]:
-        return [f"  {name:23} {what}" for name, what in named.items()]
-
-    def summaries(registry: Any) -> list[str]:
-        return lines({flags.hyphens(name): flags.summary(registry[name]) for name in registry.names()})
+    def summaries(registry: Any) -> str:
+        return helptext.definitions({flags.hyphens(name): flags.summary(registry[name]) for name in registry.names()})
 
     return "\n".join(
         [
@@ -176,17 +200,69 @@ def _overview() -> str:
             "       untwine train --resume DIR [OPTIONS]",
             "",
             "Train a method on a dataset, or resume a run that was stopped.",
-            "Every option with its default: untwine train METHOD --dataset NAME --network NAME --help",
+            "Every option with its default, those of a dataset and a network too:",
+            "  untwine train METHOD --dataset NAME --network NAME --help",
             "",
-            *("methods:", *summaries(methods), ""),
-            *("datasets:", *summaries(datasets), ""),
-            *("some options:", *lines(OVERVIEW), ""),
-            "example: untwine train jl1-vae --dataset three-dots --gamma 0.1 --seeds 0-9",
+            *("methods (all about one: untwine methods NAME):", summaries(methods), ""),
+            *("datasets (untwine datasets NAME):", summaries(datasets), ""),
+            *("networks (untwine networks NAME):", helptext.listed(map(flags.hyphens, _networks())), ""),
+            *("optimisers:", helptext.listed(OPTIMISERS), ""),
+            *("some options:", helptext.definitions(OVERVIEW, 23), ""),
+            "examples:",
+            "  untwine train jl1-vae --dataset three-dots --gamma 0.1 --seeds 0-9",
+            "  untwine train beta-vae --dataset images --dataset.source pictures/",
         ]
     )
 
 
+def _networks() -> Sequence[str]:
+    """The names of the networks, also of those that a module of the user's has defined, and so has loaded torch for."""
+    loaded = sys.modules.get("untwine.model.networks")
+    return NETWORKS if loaded is None else loaded.networks.names()
+
+
 # --- the run --------------------------------------------------------------------------------------------
+
+
+def _set_length(method: str, parsed: Any, args: list[str], out: Path) -> None:
+    """Set the steps where the flags do not, and say so if that makes the run shorter than published.
+
+    Args:
+        method: The name of the method.
+        parsed: The values of all flags; steps, and those over which weights rise, are replaced.
+        args: The words that were given.
+        out: The folder of the run; one that was begun keeps its length.
+    """
+    from untwine.train.devices import pick_device
+
+    if _value(args, "--steps") is not None:
+        return
+    with as_usage_errors():
+        device = pick_device(parsed.machine.device).type
+    begun = lengths.begun_length(out)
+    length = begun or lengths.default_length(method, device)
+    if _value(args, "--anneal") is not None:
+        length.pop("anneal", None)
+    parsed.run.steps = length["steps"]
+    if "anneal" in length and hasattr(parsed.method, "anneal"):
+        parsed.method.anneal = length["anneal"]
+    said = None if begun else lengths.shorter_than_published(method, length)
+    if said is not None:
+        output.note(said)
+
+
+def _forecast(run: Any, parsed: Any) -> None:
+    """Print how long a run would take."""
+    from untwine.bench.pace import rough_pace
+    from untwine.progress import duration
+    from untwine.train.devices import pick_device
+
+    seconds = rough_pace(run, pick_device(parsed.machine.device)) * run.steps * len(run.seeds)
+    if parsed.json:
+        output.as_json({"models": len(run.seeds), "steps": run.steps, "seconds": seconds})
+    else:
+        count = f"{len(run.seeds)} model{'s' * (len(run.seeds) > 1)}"
+        print(f"{run.steps:,} steps of {count} would take about {duration(seconds)}; nothing was trained.")
 
 
 def _run(method: str, parsed: Any) -> Any:
@@ -210,7 +286,10 @@ def _resume(args: list[str]) -> None:
     """Resume the run of a folder."""
     _load()
     where = flags.flag("resume", str, help="The folder of a run that was stopped.")
-    about = "Resume a run that was stopped. The result is the same as without the interruption."
+    about = (
+        "Resume a run that was stopped. The result is the same as without the interruption.\n\n"
+        "Example:\n- untwine train --resume runs/first"
+    )
     fields = [where, flags.switch("json", flags.JSON), ("machine", _machine_flags())]
     parsed = flags.parse("untwine train", about, fields, args)
     from untwine.train.record import stored

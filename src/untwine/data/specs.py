@@ -113,11 +113,11 @@ def short_name(dataset: Dataset) -> str:
     >>> short_name(untwine.datasets.xy_squares(spacing=4))
     'xy-squares(spacing=4)'
     """
-    return spec_name(dataset.spec)
+    return short_name_of(dataset.spec)
 
 
-def spec_name(spec: Mapping[str, Any]) -> str:
-    """The name that a spec's dataset has in `short_name`; the dataset is not built."""
+def short_name_of(spec: Mapping[str, Any]) -> str:
+    """The name of the dataset that a spec describes, with its non-default arguments; of a path its last part."""
     name = str(spec.get("name", "dataset"))
     parameters = inspect.signature(datasets[name]).parameters if name in datasets else {}
     arguments = ", ".join(
@@ -135,7 +135,7 @@ def _is_default(value: Any, parameter: inspect.Parameter) -> bool:
 def _short(value: Any) -> Any:
     """A short form of an argument: the name of a dataset, the shape of an array, the last part of a path."""
     if isinstance(value, Mapping):
-        return spec_name(value) if "name" in value else f"array {value.get('shape')}"
+        return short_name_of(value) if "name" in value else f"array {value.get('shape')}"
     return os.path.basename(value) if isinstance(value, str) else value
 
 

@@ -90,7 +90,7 @@ class _Thin(torch.autograd.Function):
         weight = F.pad(weight, (0, missing, 0, missing)) if missing else weight
         added = (weight.flatten(1).mT @ x.flatten(2)).unflatten(1, (channels, taps, stride, taps, stride))
         added = added.unflatten(-1, (height, width))
-        phases = added.new_zeros(len(x), channels, stride, stride, height + taps - 1, width + taps - 1)
+        phases = added.new_zeros(x.shape[0], channels, stride, stride, height + taps - 1, width + taps - 1)
         for i, j in itertools.product(range(taps), repeat=2):
             phases[..., i : i + height, j : j + width] += added[:, :, i, :, j]
         image = phases.permute(0, 1, 4, 2, 5, 3).flatten(4, 5).flatten(2, 3)

@@ -40,6 +40,8 @@ def ada_gvae(
 ) -> uw.Objective:
     """E|x - g(z)|^2 + beta KL(q || N(0, I)) on pairs; close latents average means and variances (michlo2023, 5.2, B.2).
 
+    The method is that of Locatello et al. 2020.
+
     Args:
         beta: Weight of the KL; michlo2023's normalised one is this times latents / pixels.
         differing: In how many factors a pair differs; None draws a number uniform from 1 to all.

@@ -1,4 +1,4 @@
-"""Charts: magnitudes of latents by class, densities of the aggregate posterior, scores by method."""
+"""Charts: magnitudes of latents by class, densities of the aggregate posterior, information, scores by method."""
 
 from __future__ import annotations
 
@@ -133,6 +133,65 @@ def density(
             bar = figure.colorbar(mesh, ax=list(panels[:count]) if common else axes, aspect=25)
             bar.set_label("density", fontsize=SMALL + 1)
             bar.ax.tick_params(labelsize=SMALL)
+    titled(figure, title)
+    return figure
+
+
+def information(
+    table: ArrayLike,
+    factors: Names | None = None,
+    latents: ArrayLike | None = None,
+    titles: Sequence[str] | None = None,
+    across: int = 3,
+    title: str = "",
+) -> Figure:
+    """What each latent says about each factor: a row for each latent, a panel for each model.
+
+    Args:
+        table: `[latents, factors]` or `[models, latents, factors]`: I(latent; factor), in nats or as shares of the
+            factors' entropies. All panels share one colour scale, from 0 to the largest value, or to 1 for shares.
+        factors: The names of the factors.
+        latents: The latents in the order of the rows, `[latents]` or `[models, latents]`; None numbers them from 0.
+        titles: A title for each panel.
+        across: The most panels in one row.
+        title: Written above.
+
+    >>> panel = information([[0.9, 0.0], [0.1, 0.5]], ["x", "y"]).axes[0]
+    >>> [text.get_text() for text in panel.texts], [label.get_text() for label in panel.get_yticklabels()]
+    (['0.90', '0.00', '0.10', '0.50'], ['z0', 'z1'])
+    """
+    from matplotlib.figure import Figure
+
+    values = arrays.finite_array(table, "information", 2)
+    if values.ndim > 3:
+        raise UntwineError(f"information has shape {list(values.shape)}; it must be [models, latents, factors]")
+    values = values.reshape(-1, *values.shape[-2:])
+    count, rows, columns = values.shape
+    names = texts(range(columns) if factors is None else factors, columns, "factors", "factor ")
+    numbers = np.arange(rows) if latents is None else mosaic.integers(latents, "latents")
+    numbers = mosaic.matching(numbers, (count, rows), "latents").astype(int)
+    headings = [""] * count if titles is None else texts(titles, count, "titles")
+    shown = min(mosaic.positive(across), count)
+    down = -(-count // shown)
+    wide, tall = min(WIDEST / shown, 0.55 * columns + 0.6), 0.24 * rows + 0.9
+    figure = Figure(figsize=(wide * shown + 0.3, tall * down + 0.2), layout="constrained")
+    panels = figure.subplots(down, shown, squeeze=False).ravel()
+    top = max(1.0, float(values.max()))
+    for axes in panels[count:]:
+        axes.remove()
+    for axes, panel, latent, heading in zip(panels, values, numbers, headings, strict=False):
+        axes.imshow(panel, cmap="viridis", vmin=0, vmax=top, aspect="auto", interpolation="nearest")
+        for row, column in np.ndindex(rows, columns):
+            dark = panel[row, column] < 0.6 * top
+            style: dict[str, Any] = dict(ha="center", va="center", fontsize=SMALL - 0.5)
+            axes.text(column, row, f"{panel[row, column]:.2f}", color="white" if dark else "#010101", **style)
+        longest = max(map(len, names))
+        turned: dict[str, Any] = dict(rotation=35, ha="right", rotation_mode="anchor") if longest > 6 else {}
+        axes.set_xticks(range(columns), names, fontsize=SMALL, **turned)
+        axes.set_yticks(range(rows), [f"z{number}" for number in latent], fontsize=SMALL)
+        axes.tick_params(length=0)
+        axes.set_title(heading, fontsize=SMALL + 1.5)
+        axes.spines[:].set_visible(False)
     titled(figure, title)
     return figure
 

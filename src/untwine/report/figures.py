@@ -5,8 +5,9 @@ Readers with any kind of colour vision can tell the colours apart (Okabe and Ito
 """
 
 from untwine.namespace import directory
-from untwine.report.charts import density, magnitudes, scores
-from untwine.report.images import columns, images, traversals
+from untwine.report.charts import density, information, magnitudes, scores
+from untwine.report.curves import curves
+from untwine.report.images import columns, images, reconstructions, traversals
 from untwine.report.measurements import boxes, cells, lines, scatter
 from untwine.report.overlap import overlap
 from untwine.report.perception import cumulative, factor_traversals, matrices
@@ -19,14 +20,17 @@ __all__ = [
     "cells",
     "columns",
     "cumulative",
+    "curves",
     "density",
     "factor_traversals",
     "images",
+    "information",
     "lines",
     "magnitudes",
     "matrices",
     "overlap",
     "planes",
+    "reconstructions",
     "save",
     "scatter",
     "scores",

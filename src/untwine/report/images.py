@@ -1,4 +1,4 @@
-"""Figures of images in rows and columns: images, columns of a Jacobian, traversals of latents."""
+"""Figures of images in rows and columns: images, reconstructions, columns of a Jacobian, traversals of latents."""
 
 from __future__ import annotations
 
@@ -45,6 +45,41 @@ def images(
     if symmetric:
         mosaic.signed_bar(figure, tiles, scale)
     return figure
+
+
+def reconstructions(
+    originals: ArrayLike,
+    reconstructed: ArrayLike,
+    names: Names | None = None,
+    limits: Limits = (0.0, 1.0),
+    title: str = "",
+) -> Figure:
+    """Images, and below each what models reconstruct: a row for each model.
+
+    Args:
+        originals: `[count, *shape]`.
+        reconstructed: `[count, *shape]`, or `[models, count, *shape]` as `ensemble.reconstruct` returns.
+        names: The name of each model.
+        limits: As in `images`.
+        title: Written above.
+
+    >>> import numpy as np
+    >>> figure = reconstructions(np.zeros((3, 8, 8)), np.ones((2, 3, 8, 8)), ["β-VAE", "JL1-VAE"])
+    >>> [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    ['images', 'β-VAE', 'JL1-VAE']
+    """
+    first, models = as_array(originals), as_array(reconstructed)
+    models = models[None] if models.ndim == first.ndim else models
+    if models.shape[1:] != first.shape:
+        raise UntwineError(
+            f"reconstructions have shape {list(models.shape)} for images {list(first.shape)}; they must be "
+            "[models, count, *shape] for images [count, *shape]"
+        )
+    default = ["model"] if len(models) == 1 else [f"model {i}" for i in range(len(models))]
+    labels = ["images", *texts(default if names is None else names, len(models), "names")]
+    styled = mosaic.plain(mosaic.tiles(first[None], "images"), limits)
+    styled += mosaic.plain(mosaic.tiles(models, "reconstructions"), limits)
+    return mosaic.mosaic(styled, labels, title=title)
 
 
 def columns(

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -18,11 +15,10 @@ from untwine.errors import UntwineError, unknown
 from untwine.metrics import Score, statistics
 from untwine.metrics.forced import VALUE
 from untwine.metrics.score import bounds_of
-from untwine.scores import names
+from untwine.scores import names, tables
 from untwine.scores.columns import Column, columns, hyperparameters, notes
 
 _NOTHING = dict.fromkeys(field.name for field in fields(statistics.Summary)) | {"count": 0}
-_COLUMNS = ("metric", "radius", "windows", "samples", "member", "value", "reason")
 
 
 class Scores(Mapping[str, Score]):
@@ -134,41 +130,33 @@ class Scores(Mapping[str, Score]):
 
     def to_frame(self) -> Any:
         """The rows as a pandas DataFrame; pandas must be installed."""
-        try:
-            import pandas
-        except ImportError:
-            raise UntwineError("to_frame() needs pandas: pip install pandas; to_csv() does without") from None
-        return pandas.DataFrame(self.rows())
+        return tables.to_frame(self.rows())
 
+    @overload
+    def to_csv(self, path: None = None) -> str: ...
+    @overload
+    def to_csv(self, path: str | Path) -> None: ...
     def to_csv(self, path: str | Path | None = None) -> str | None:
         """The rows as comma-separated values, settings as JSON: a text, or a file if a path is given."""
-        rows = self.rows()
-        own = dict.fromkeys(key for row in rows for key in row if key not in (*_COLUMNS, "settings"))
-        text = io.StringIO()
-        writer = csv.DictWriter(text, [*_COLUMNS, *own, "settings"], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({**row, "settings": json.dumps(row["settings"])} for row in rows)
-        if path is None:
-            return text.getvalue()
-        files.write(Path(path), text.getvalue().encode())
-        return None
+        return _text_or_file(tables.to_csv(self.rows()), path)
 
-    def to_latex(self) -> str:
+    @overload
+    def to_latex(self, path: None = None) -> str: ...
+    @overload
+    def to_latex(self, path: str | Path) -> None: ...
+    def to_latex(self, path: str | Path | None = None) -> str | None:
         """The summary as a LaTeX table (booktabs): mean, twice its standard error, and Student's 95% interval.
 
-        Two models have their range in place of an interval.
+        Two models have their range in place of an interval. It is a text, or a file if a path is given.
         """
-        lines = [r"\begin{tabular}{lrrr}", r"\toprule", r"metric & models & mean & 95\% interval \\", r"\midrule"]
-        for row in self.summary():
-            error, interval = row["standard_error"], row["interval"]
-            mean = "--" if row["mean"] is None else f"{row['mean']:.3f}"
-            if interval is not None:
-                mean += rf" $\pm$ {2 * error:.3f}"
-            ends = "--" if interval is None else f"[{interval[0]:.3f}, {interval[1]:.3f}]"
-            if row["count"] == 2:
-                ends = f"{row['range'][0]:.3f} to {row['range'][1]:.3f}"
-            lines.append(rf"{_escaped(names.of_row(row))} & {row['count']} & {mean} & {ends} \\")
-        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
+        return _text_or_file(tables.to_latex(self.summary()), path)
+
+
+def _text_or_file(text: str, path: str | Path | None) -> str | None:
+    if path is None:
+        return text
+    files.write(Path(path), text.encode())
+    return None
 
 
 def _spread(row: Mapping[str, Any]) -> str:
@@ -193,9 +181,3 @@ def _score(entry: Mapping[str, Any]) -> Score:
     reasons = {part: tuple(member.get("forced", {}).get(part) for member in members) for part in (VALUE, *parts)}
     forced = {part: of_members for part, of_members in reasons.items() if any(of_members)}
     return Score(entry["metric"], values, defined, dict(entry["settings"]), tuple(parts), forced)
-
-
-def _escaped(text: str) -> str:
-    for character in r"&%$#_{}":
-        text = text.replace(character, f"\\{character}")
-    return text

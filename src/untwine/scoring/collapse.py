@@ -31,7 +31,8 @@ def active_counts(ensemble: Ensemble, dataset: Dataset) -> list[int | None]:
     """
     images = dataset.batch(np.sort(among(len(dataset), EXAMPLES, seed=0, purpose="active latents")))
     variances = ensemble.variances(images).double().numpy()
-    return [_count(member / scale) for member, scale in zip(variances, map(_scale, ensemble.priors()), strict=True)]
+    scales = map(prior_variances, ensemble.priors())
+    return [_count(member / scale) for member, scale in zip(variances, scales, strict=True)]
 
 
 def judged(score: Score, metric: Metric[...], active: Sequence[int | None]) -> Score:
@@ -72,8 +73,8 @@ def _count(variances: np.ndarray) -> int | None:
     return len(active_latents(variances)) if np.isfinite(variances).all() else None
 
 
-def _scale(prior: Any) -> np.ndarray | float:
-    """The variances of a prior; NaN where they are not known."""
+def prior_variances(prior: Any) -> np.ndarray | float:
+    """The variances of a prior's latents; NaN where they are not known."""
     try:
         return prior.variance.detach().double().cpu().numpy()
     except (NotImplementedError, AttributeError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from untwine.data.specs import spec_name
+from untwine.data.specs import short_name_of
 from untwine.methods import methods
 from untwine.parts import is_each
 from untwine.train.member import method_json
@@ -20,7 +20,7 @@ def title(spec: Mapping[str, Any]) -> str:
     >>> title({"method": {"name": "beta_vae", "beta": 2.0}, "dataset": {"name": "three_dots", "dots": 2}})
     'beta_vae(beta=2) on three-dots(dots=2)'
     """
-    return f"{method_name(spec['method'])} on {spec_name(spec['dataset'])}"
+    return f"{method_name(spec['method'])} on {short_name_of(spec['dataset'])}"
 
 
 def method_name(method: Mapping[str, Any]) -> str:
@@ -37,7 +37,7 @@ def settings(spec: Mapping[str, Any], seeds: Sequence[int]) -> list[list[str]]:
         spec: The run as JSON.
         seeds: The seeds of its members.
     """
-    known = {"method": method_name(spec["method"]), "dataset": spec_name(spec["dataset"])}
+    known = {"method": method_name(spec["method"]), "dataset": short_name_of(spec["dataset"])}
     known["seeds"] = seeds_in_words(seeds)
     shown = ("method", "dataset", "network", "latents", "seeds", "steps", "batch_size", "lr", "optimiser", "holdout")
     return [[key.replace("_", " "), known.get(key) or _text(spec[key])] for key in shown if key in (*known, *spec)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import math
 import warnings
 from collections.abc import Mapping, Sequence
@@ -29,6 +28,7 @@ from untwine.model.posteriors import Q
 from untwine.model.vae import VAE
 from untwine.train.describing import last_terms, title
 from untwine.train.devices import exact, pick_device
+from untwine.train.history import read_log
 from untwine.train.joining import gathered, joined
 from untwine.train.member import Member
 from untwine.train.paths import obstacle
@@ -59,14 +59,19 @@ class Ensemble:
         self._standard = constants(self.info.standard, device)
         self.kernels = not obstacle(device, self._stack.batching)  # whether encoders run as kernels, where these fit
         self.history: list[dict[str, Any]] = []
-        self.path: Path | None = None  # the run's folder
+        self.record: Record | None = None  # what the run's folder says
         self.entries: list[dict[str, Any]] = []  # scores that are in no folder, as scores.json would have them
+
+    @property
+    def path(self) -> Path | None:
+        """The run's folder, where it has one."""
+        return None if self.record is None else self.record.path
 
     @functools.cached_property
     def run(self) -> Run:
         """The run that was trained, with all its members: also those that diverged or are not finished."""
-        if self.path is not None:
-            return Record.read(self.path).run()
+        if self.record is not None:
+            return self.record.run()
         runs = joined(self.members)
         if len(runs) > 1:
             raise UntwineError("these members are of several runs: take the spec of each from its `spec`")
@@ -287,8 +292,6 @@ def gather(
     info, known = record.info(), trained or {}
     pairs = [known[entry["id"]] if entry["id"] in known else record.trained(entry, info) for entry in done]
     ensemble = Ensemble([member for member, _ in pairs], [model for _, model in pairs], device)
-    ensemble.path = path
-    log = path / "log.jsonl"
-    if log.exists():
-        ensemble.history = [json.loads(line) for line in log.read_text().splitlines() if line.endswith("}")]
+    ensemble.record = record
+    ensemble.history = read_log(path / "log.jsonl")
     return ensemble

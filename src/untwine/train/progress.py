@@ -14,6 +14,8 @@ from untwine.errors import UntwineError
 class Reporter:
     """Is told of every step and every line of the log. This one ignores them; others override its methods."""
 
+    beside_bar = False  # whether a bar is shown as well, where there is a terminal
+
     def note(self, what: str) -> None:
         """Something takes a while before the first step."""
 
@@ -134,7 +136,8 @@ def report(progress: bool | Reporter | None, tensorboard: Path | None) -> Iterat
         reporters: list[Reporter] = []
         if isinstance(progress, Reporter):
             reporters.append(progress)
-        elif progress or (progress is None and sys.stderr.isatty()):
+            progress = None if progress.beside_bar else False
+        if progress or (progress is None and sys.stderr.isatty()):
             reporters.append(stack.enter_context(_bar()))
         if tensorboard is not None:
             board = TensorBoard(tensorboard / "tensorboard")

@@ -334,7 +334,7 @@ def test_perceived_distances_are_those_of_the_paper(centred):
     rows = {row.name: row for row in (found.random, *found.factors)}
     assert set(rows) == set(whole) == set(DISTANCES)
     for name, (mean, std) in DISTANCES.items():
-        assert near(whole[name], mean), (name, whole[name])
+        assert near(whole[name], mean, 0.03), (name, whole[name])  # what docstring and pages say
         assert near(rows[name].mean, mean), (name, rows[name].mean)
         assert abs(rows[name].mean - whole[name]) < 4 * rows[name].error
         assert near(rows[name].std, std, 0.07), (name, rows[name].std)

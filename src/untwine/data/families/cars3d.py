@@ -47,8 +47,8 @@ PUBLIC = Public(
 def cars3d(size: Count = 64) -> TabledStates:
     """Renderings of car models: elevation (4), azimuth (24) and object (183) are the factors.
 
-    The published images are 128 x 128, in colour on white. They are resized with a bilinear filter on first use, and
-    the result is stored in the data folder. Objects are numbered in the order of the archive's list.
+    Reed et al. 2015. The published images are 128 x 128, in colour on white. They are resized with a bilinear filter on
+    first use, and the result is stored in the data folder. Objects are numbered in the order of the archive's list.
 
     Args:
         size: Width and height in pixels.

@@ -64,10 +64,11 @@ PUBLIC = Public(
 def dsprites(rendered: bool = False) -> TabledStates:
     """A square, ellipse or heart in six sizes, 40 orientations and 32 by 32 positions: 737,280 images.
 
-    By default the images are those of the published file. With `rendered` they are drawn on the same grid: perceived
-    distances and standardisation agree with michlo2023 (Tables A1 and A2) within 5 percent, but pixel by pixel the
-    images differ from the published ones. On first use either is written to the data folder, with a bit for each
-    pixel (377 MB); from there, only the images of a batch are read.
+    By default the images are those of the published file (Matthey et al. 2017). With `rendered` they are drawn on the
+    same grid: perceived distances and standardisation agree with michlo2023 (Tables A1 and A2) within 3 percent
+    (`untwine perceive dsprites --dataset.rendered true`), but pixel by pixel the images differ from the published ones.
+    On first use either is written to the data folder, with a bit for each pixel (377 MB); from there, only the images
+    of a batch are read.
 
     The last orientation is a full turn, so it looks like the first.
 

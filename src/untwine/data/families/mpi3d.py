@@ -73,7 +73,8 @@ MULTI = Public(
 def mpi3d(variant: str = "real") -> TabledStates:
     """A robot arm in every position: colour, shape and size of its object, camera, background, and two angles.
 
-    Each variant has 1,036,800 colour images, 64 x 64. They take 12.7 GB, of which only the images of a batch are read.
+    Gondal et al. 2019. Each variant has 1,036,800 colour images, 64 x 64. They take 12.7 GB, of which only the images
+    of a batch are read.
 
     Args:
         variant: "toy" (simple renderings), "realistic" (detailed renderings) or "real" (photographs).

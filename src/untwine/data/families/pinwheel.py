@@ -27,10 +27,10 @@ def pinwheel(
 ) -> Pinwheel:
     """Points in the plane in bent arms, each of which is a cluster.
 
-    A point is drawn as (radial, tangential), normal about (1, 0), and turned clockwise by the angle of its
-    arm, 2 pi arm / arms, plus rate * exp(radial): the further out, the further round. The formula is that
-    of the published generator, and there is no scale on top of it. The defaults are those of Mathieu et
-    al. 2019, section 6.2. The examples are in the order of the arms.
+    A point is drawn as (radial, tangential), normal about (1, 0), and turned clockwise by the angle of its arm, 2 pi
+    arm / arms, plus rate * exp(radial): the further out, the further round. The formula is that of the published
+    generator (Johnson et al. 2016), and there is no scale on top of it. The defaults are those of Mathieu et al. 2019,
+    section 6.2. The examples are in the order of the arms.
 
     The true factors are the arm and two continuous coordinates (`coordinates_of`). As for the synthetic
     squares, `factors` is a grid: `arm`, and `radial` and `tangential` in `levels` equally likely intervals. A

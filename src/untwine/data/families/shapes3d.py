@@ -59,9 +59,9 @@ PUBLIC = Public(files=_files, licence="Apache 2.0", examples=SPACE.states, shape
 def shapes3d(rendered: bool = False) -> TabledStates:
     """A cube, cylinder, sphere or capsule in a room: hues of floor, wall and object, scale, shape, orientation.
 
-    All 480,000 colour images, 64 x 64. Hues go around the colour circle in steps of a tenth, scales from 0.75 to
-    1.25, and the camera turns around the shape from -30 to 30 degrees. On first use the published file (268 MB) is
-    unpacked into a table of 5.9 GB, of which only the images of a batch are read.
+    Burgess & Kim 2018. All 480,000 colour images, 64 x 64. Hues go around the colour circle in steps of a tenth, scales
+    from 0.75 to 1.25, and the camera turns around the shape from -30 to 30 degrees. On first use the published file
+    (268 MB) is unpacked into a table of 5.9 GB, of which only the images of a batch are read.
 
     With `rendered`, our own ray caster draws images of the same factors, and nothing is downloaded. They agree with
     what michlo2023 reports of the published ones: the factors have the same order of importance, with perceived

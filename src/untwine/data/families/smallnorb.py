@@ -69,9 +69,9 @@ PUBLIC = Public(
 def smallnorb(split: str = "train", camera: int = 0, size: Count = 64) -> TabledStates:
     """Toys of 5 categories: category, instance, elevation (9), azimuth (18) and lighting (6) are the factors.
 
-    The two splits have 5 instances of each category each, and none in common. Instances are numbered in ascending
-    order of their numbers in the files. The published images are 96 x 96; they are resized with a bilinear filter on
-    first use, and the result is stored in the data folder.
+    LeCun, Huang & Bottou 2004. The two splits have 5 instances of each category each, and none in common. Instances are
+    numbered in ascending order of their numbers in the files. The published images are 96 x 96; they are resized with a
+    bilinear filter on first use, and the result is stored in the data folder.
 
     Args:
         split: "train", "test", or "both", which has 10 instances.

@@ -26,8 +26,8 @@ DEGREES = 45.0
 def synthetic_linear(ratio: float = 2.0, samples: int = 50_000, levels: int = 256, seed: int = 0) -> LinearSquare:
     """A square with its first axis stretched by `ratio`, embedded in three dimensions and rotated.
 
-    (w1, w2) becomes R (ratio * w1, w2, 0), with R the right-handed rotation by 45 degrees about the line of
-    (1, -1, 1). The paper's ratio is 2; its Table S4 has 1.0, 1.2 and 1.5.
+    rolinek2019. (w1, w2) becomes R (ratio * w1, w2, 0), with R the right-handed rotation by 45 degrees about the line
+    of (1, -1, 1). The paper's ratio is 2; its Table S4 has 1.0, 1.2 and 1.5.
 
     Args:
         ratio: The length of the first axis; the second has length 1.
@@ -56,7 +56,7 @@ def synthetic_nonlinear(
 ) -> NonlinearSquare:
     """A square embedded by a random network with one hidden layer of tanh units.
 
-    The paper gives 2 -> 10 -> 6 with biases and tanh, but neither the initialisation nor whether the output
+    rolinek2019 gives 2 -> 10 -> 6 with biases and tanh, but neither the initialisation nor whether the output
     has a tanh too. Here weights and biases are uniform within `weight_scale / sqrt(fan_in)`.
 
     Args:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import UInt8
 
-from untwine.data.files.folders import eight_bits, on_white, square, upright
+from untwine.data.files.folders import eight_bits, square, uniform, upright
 from untwine.data.files.pixels import as_bytes, channels_first, refuse_values
 from untwine.errors import UntwineError
 from untwine.progress import track
@@ -127,7 +127,7 @@ def _pixels(picture: Any, size: int | None, where: str) -> tuple[np.ndarray, boo
         except (OSError, SyntaxError, ValueError, EOFError, UntwineError) as error:
             raise UntwineError(f"images: {where}, {os.fspath(picture)!r}, cannot be read: {error}") from None
     if _is_pillow(picture):
-        return _of_pillow(square(on_white(picture), size)), False
+        return _of_pillow(square(uniform(picture), size)), False
     try:
         array = np.asarray(to_array(picture))
     except (TypeError, ValueError) as error:

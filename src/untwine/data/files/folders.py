@@ -79,19 +79,19 @@ def open_each(files: Sequence[Path], folder: Path, use: Callable[[Image], T], do
 
 
 def upright(file: Path) -> Image:
-    """The picture upright, without transparency: mode "RGB", "L" (grey), or "F" (grey of 0 to 255 as floats)."""
+    """The picture of a file as `uniform` returns it."""
     from PIL import Image
 
     with Image.open(file) as opened:
-        return on_white(opened)
+        return uniform(opened)
 
 
-def on_white(picture: Image) -> Image:
-    """A picture of Pillow as `upright` returns it."""
+def uniform(opened: Image) -> Image:
+    """The picture upright, without transparency: mode "RGB", "L" (grey), or "F" (grey of 0 to 255 as floats)."""
     from PIL import Image, ImageOps
 
-    png = picture.format == "PNG"
-    picture = ImageOps.exif_transpose(picture)
+    png = opened.format == "PNG"
+    picture = ImageOps.exif_transpose(opened)
     if picture.mode == "F" or picture.mode.startswith("I"):
         # A PNG of more than 8 bits has 16, though some versions of Pillow open it as 32.
         return Image.fromarray(_scale(np.asarray(picture), picture.mode.startswith("I;16") or png))
@@ -117,7 +117,7 @@ def _scale(values: Shaped[np.ndarray, "h w"], sixteen: bool) -> Float32[np.ndarr
 
 
 def eight_bits(picture: Image) -> Image:
-    """A picture from `upright` as "RGB" or "L"; float greys are rounded."""
+    """A picture from `uniform` as "RGB" or "L"; float greys are rounded."""
     from PIL import Image
 
     if picture.mode != "F":
@@ -127,12 +127,29 @@ def eight_bits(picture: Image) -> Image:
 
 def square(picture: Image, size: int | None) -> Image:
     """The central square of a picture, resized; None keeps the picture as it is."""
+    return picture if size is None else filling(picture, size, size)
+
+
+def filling(picture: Image, width: int, height: int) -> Image:
+    """The largest central part of a picture that has the shape of a size, resized to it.
+
+    Args:
+        picture: The picture.
+        width: The width of the result in pixels.
+        height: Its height.
+
+    >>> from PIL import Image
+    >>> filling(Image.new("L", (300, 100)), 20, 10).size
+    (20, 10)
+    """
     from PIL import Image
 
-    if size is None or picture.size == (size, size):
+    if picture.size == (width, height):
         return picture
-    width, height = picture.size
-    side = min(width, height)
-    left, top = (width - side) // 2, (height - side) // 2
-    method = Image.Resampling.BOX if side > size else Image.Resampling.BICUBIC
-    return picture.resize((size, size), method, box=(left, top, left + side, top + side))
+    if picture.width * height <= picture.height * width:  # all of the width is used
+        across, down = picture.width, picture.width * height / width
+    else:
+        across, down = picture.height * width / height, picture.height
+    left, top = (picture.width - across) // 2, (picture.height - down) // 2
+    method = Image.Resampling.BOX if across > width else Image.Resampling.BICUBIC
+    return picture.resize((width, height), method, box=(left, top, left + across, top + down))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args, r
 from untwine.arguments import bind
 from untwine.data import Dataset
 from untwine.errors import UntwineError, unknown
-from untwine.experiments.engine.claims import Claim
+from untwine.experiments.engine.findings import Claim
 from untwine.experiments.engine.rows import Row, Rows
 from untwine.train.ensemble import Ensemble
 from untwine.train.run import Run

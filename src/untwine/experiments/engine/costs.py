@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from untwine.bench.devices import describe
-from untwine.bench.pace import seconds_per_step
+from untwine.bench.pace import rough_pace
 from untwine.errors import UntwineError
 from untwine.experiments.engine import catalogue
 from untwine.experiments.engine.rows import Row
@@ -17,8 +17,6 @@ from untwine.experiments.engine.store import OUT, PACK, Store
 from untwine.train.devices import pick_device
 from untwine.train.joining import joined
 from untwine.train.run import Run
-
-TRIED = 5  # steps of which the speed of training is known
 
 
 def changed(seeds: str | None, settings: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -87,4 +85,4 @@ def hardware(device: str) -> str:
 def _pace(run: Run, device: torch.device) -> float:
     """The seconds of a step for each member of a run, in a pack as it would train, from a few steps."""
     (pack,) = joined(run.members()[:PACK])
-    return seconds_per_step(pack, device, TRIED, 1)[0]
+    return rough_pace(pack, device)

@@ -9,8 +9,8 @@ from pathlib import Path
 from untwine import files
 from untwine.errors import UntwineError
 from untwine.experiments.engine import catalogue
-from untwine.experiments.engine.claims import UNTESTABLE, judge, overall
 from untwine.experiments.engine.contract import SCALES
+from untwine.experiments.engine.findings import UNTESTABLE, judge, overall
 from untwine.experiments.engine.result import FILE, VERDICTS, Result
 
 HEAD = """# Results

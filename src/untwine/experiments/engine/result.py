@@ -13,7 +13,7 @@ from typing import Any
 
 from untwine import files
 from untwine.errors import UntwineError
-from untwine.experiments.engine.claims import Finding, Verdict
+from untwine.experiments.engine.findings import Finding, Verdict
 from untwine.experiments.engine.rows import Row, Rows
 from untwine.metrics.statistics import summary
 

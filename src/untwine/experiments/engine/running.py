@@ -15,9 +15,9 @@ from untwine._version import __version__
 from untwine.bench.devices import describe
 from untwine.errors import Diverged, Unavailable, UntwineError
 from untwine.experiments.engine import catalogue
-from untwine.experiments.engine.claims import judge, overall
 from untwine.experiments.engine.contract import Case, Fact, Measure, Plan, Trained
 from untwine.experiments.engine.costs import changed, hardware
+from untwine.experiments.engine.findings import judge, overall
 from untwine.experiments.engine.result import Result
 from untwine.experiments.engine.rows import Row, Rows
 from untwine.experiments.engine.store import OUT, Store

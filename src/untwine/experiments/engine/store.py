@@ -111,7 +111,7 @@ class Store:
         for part in parts:
             for i, member in enumerate(part.members):
                 models[member.id] = member, part.member(i)
-                histories[member.id] = list(_of_member(part.history, member.name))
+                histories[member.id] = list(of_member(part.history, member.name))
         members = named([models[name][0] for name in alive])
         ensemble = Ensemble(members, [models[name][1] for name in alive], device)
         ensemble.run = case.run
@@ -196,7 +196,7 @@ def _kind(member: Member, hardware: str) -> str:
     return digest([structure({**member.spec, "steps": 0, "log_every": 0, "watch": []}), hardware])
 
 
-def _of_member(history: Sequence[Mapping[str, Any]], name: str) -> Iterator[Row]:
+def of_member(history: Sequence[Mapping[str, Any]], name: str) -> Iterator[Row]:
     """The lines of a log that are about a member."""
     for line in history:
         if name in line["members"]:

@@ -10,7 +10,8 @@ import numpy as np
 
 from untwine import analysis
 from untwine import vocabulary as uw
-from untwine.experiments.engine.claims import Beyond, Higher, Trend
+from untwine.experiments.engine.claims import Beyond, Trend
+from untwine.experiments.engine.comparisons import Higher
 from untwine.experiments.engine.contract import Case, Outcome, Plan, Trained, case, experiment
 from untwine.experiments.engine.measures import Logged, Scored
 from untwine.methods.mathieu2019 import decomposition_vae

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from untwine import vocabulary as uw
-from untwine.experiments.engine.claims import Higher, HigherGiven, NotHigher, Trend
+from untwine.experiments.engine.claims import Trend
+from untwine.experiments.engine.comparisons import Higher, HigherGiven, NotHigher
 from untwine.experiments.engine.contract import Outcome, Plan, case, experiment
 from untwine.experiments.engine.measures import Logged, Scored
 from untwine.report import figures

@@ -9,8 +9,10 @@ import numpy as np
 
 from untwine import analysis
 from untwine import vocabulary as uw
-from untwine.experiments.engine.claims import Claim, Higher, NotHigher, Trend
+from untwine.experiments.engine.claims import Trend
+from untwine.experiments.engine.comparisons import Higher, NotHigher
 from untwine.experiments.engine.contract import Outcome, Plan, Trained, case, experiment
+from untwine.experiments.engine.findings import Claim
 from untwine.experiments.engine.measures import Computed, Logged, Scored
 from untwine.experiments.engine.rows import Row
 from untwine.methods.mathieu2019 import decomposition_vae

@@ -5,8 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from untwine.experiments.engine.claims import Beyond, Claim, Exactly, Exceeds, Trend
+from untwine.experiments.engine.claims import Beyond, Exactly, Trend
+from untwine.experiments.engine.comparisons import Exceeds
 from untwine.experiments.engine.contract import Fact, Plan, experiment
+from untwine.experiments.engine.findings import Claim
 from untwine.experiments.michlo2023.drawn import of_data, of_latents, of_overlaps, of_scores, of_traversals
 from untwine.experiments.michlo2023.measured import by_steps, examples_of, overlaps
 from untwine.experiments.michlo2023.models import (

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from untwine.experiments.engine.claims import Claim, Exactly, Trend
+from untwine.experiments.engine.claims import Exactly, Trend
 from untwine.experiments.engine.contract import Fact, Plan, experiment
+from untwine.experiments.engine.findings import Claim
 from untwine.experiments.engine.rows import Row
 from untwine.experiments.michlo2023.drawn import of_data, of_importance, of_table
 from untwine.experiments.michlo2023.measured import constants, importances

@@ -7,8 +7,10 @@ from functools import partial
 from typing import Any
 
 from untwine import methods
-from untwine.experiments.engine.claims import Beyond, Claim, Higher, Trend
+from untwine.experiments.engine.claims import Beyond, Trend
+from untwine.experiments.engine.comparisons import Higher
 from untwine.experiments.engine.contract import Fact, Plan, case, experiment
+from untwine.experiments.engine.findings import Claim
 from untwine.experiments.engine.measures import Computed
 from untwine.experiments.michlo2023.drawn import of_data, of_levels, of_matrices, of_posteriors, of_traversals
 from untwine.experiments.michlo2023.measured import agreements, by_steps, learned, mistakes

@@ -5,8 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from untwine.experiments.engine.claims import Beyond, Claim, Higher
+from untwine.experiments.engine.claims import Beyond
+from untwine.experiments.engine.comparisons import Higher
 from untwine.experiments.engine.contract import Plan, experiment
+from untwine.experiments.engine.findings import Claim
 from untwine.experiments.engine.measures import Computed
 from untwine.experiments.michlo2023.drawn import of_levels, of_scores
 from untwine.experiments.michlo2023.measured import learned

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import untwine as uw
 from untwine.arguments import Count
-from untwine.experiments.engine.claims import Claim, Higher, Near
+from untwine.experiments.engine.claims import Near
+from untwine.experiments.engine.comparisons import Higher
 from untwine.experiments.engine.contract import Plan, case, experiment
+from untwine.experiments.engine.findings import Claim
 from untwine.experiments.engine.measures import Computed
 from untwine.experiments.rhodes2021.published import (
     ALIKE,
@@ -128,6 +130,7 @@ def fig4(
     gamma: float = 0.1,
     columns: Count | None = 1,
     eps: float = 0.1,
+    every: Count = 1,
     size: Size = 64,
     lr: float = 1e-4,
     precision: Precision = "bfloat16",
@@ -151,12 +154,12 @@ def fig4(
         if size == 64
     ]
     return Plan(
-        cases=pair(seeds, steps, anneal, beta, gamma, columns, eps, size, lr, precision),
+        cases=pair(seeds, steps, anneal, beta, gamma, columns, eps, size, lr, precision, every),
         measures=scored(rho, windows, points),
         claims=claims,
         published=FIGURE4 if size == 64 else [],
         figures={"fig4": lambda outcome: lines(outcome, "method")},
-        caveats=[*size_caveats(size), *estimator_caveats(columns, eps), NO_SMALLEST, SHARED_ORDER],
+        caveats=[*size_caveats(size), *estimator_caveats(columns, eps, every), NO_SMALLEST, SHARED_ORDER],
     )
 
 

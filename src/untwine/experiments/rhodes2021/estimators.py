@@ -9,11 +9,12 @@ from typing import Any
 
 import untwine as uw
 from untwine.arguments import Count
-from untwine.bench.pace import seconds_per_step
+from untwine.bench import pace
 from untwine.bench.variants import read_variant
 from untwine.errors import UntwineError
-from untwine.experiments.engine.claims import Alike, Claim, Higher
+from untwine.experiments.engine.comparisons import Alike, Higher
 from untwine.experiments.engine.contract import Case, Fact, Plan, Trained, case, experiment
+from untwine.experiments.engine.findings import Claim
 from untwine.experiments.engine.measures import Computed
 from untwine.experiments.engine.rows import Row
 from untwine.experiments.rhodes2021.published import ALIKE, BETA_VAE, MEASURES, WORDS
@@ -127,7 +128,7 @@ def seconds(trained: Trained, steps: int) -> list[Row]:
     """The seconds that a member takes to train, in a pack of all members: timed anew, a block of steps for each."""
     members = trained.ensemble.members
     run = uw.Run.from_json({**members[0].spec, "seeds": [member.seed for member in members]}, stored=True)
-    each = seconds_per_step(run, trained.ensemble.device, steps, blocks=len(members))
+    each = pace.measured(run, trained.ensemble.device, steps, blocks=len(members)).blocks
     return trained.rows("seconds", [run.steps * second for second in each])
 
 

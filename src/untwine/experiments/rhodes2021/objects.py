@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import untwine as uw
 from untwine.arguments import Count
-from untwine.experiments.engine.claims import Higher
+from untwine.experiments.engine.comparisons import Higher
 from untwine.experiments.engine.contract import Case, Plan, case, experiment
 from untwine.experiments.engine.measures import Computed, Logged
 from untwine.experiments.rhodes2021.published import BETA_VAE, JL1

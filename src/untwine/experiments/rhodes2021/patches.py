@@ -9,8 +9,9 @@ import numpy as np
 
 import untwine as uw
 from untwine.arguments import Count
-from untwine.experiments.engine.claims import Claim, Higher
+from untwine.experiments.engine.comparisons import Higher
 from untwine.experiments.engine.contract import Case, Fact, Outcome, Plan, case, experiment
+from untwine.experiments.engine.findings import Claim
 from untwine.experiments.engine.measures import Computed, Logged
 from untwine.experiments.engine.rows import Row
 from untwine.experiments.rhodes2021.published import BETA_VAE, JL1

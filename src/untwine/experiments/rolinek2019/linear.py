@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from untwine.analysis import alignment_angle, encoder_stages, excess, least_noise, turned
-from untwine.experiments.engine.claims import Beyond, Claim, Exactly, Higher, Near, Trend
+from untwine.experiments.engine.claims import Beyond, Exactly, Near, Trend
+from untwine.experiments.engine.comparisons import Higher
 from untwine.experiments.engine.contract import Fact, Outcome, Plan, Trained, experiment
+from untwine.experiments.engine.findings import Claim
 from untwine.experiments.engine.measures import Computed
 from untwine.experiments.engine.rows import Row
 from untwine.experiments.rolinek2019.setting import AE, BATCH, BETA_VAE, FULL, LINEAR, WORDS, Training, tested, unseen

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from untwine.experiments.engine.claims import Beyond, Claim, Higher, Related, Trend
+from untwine.experiments.engine.claims import Beyond, Related, Trend
+from untwine.experiments.engine.comparisons import Higher
 from untwine.experiments.engine.contract import Outcome, Plan, experiment
+from untwine.experiments.engine.findings import Claim
 from untwine.experiments.rolinek2019.setting import (
     AE,
     ALL,

@@ -1,0 +1,1 @@
+"""One HTML page about runs: its pieces, its sections, and the function that writes it."""
