@@ -74,7 +74,7 @@ class Ensemble:
             return self.record.run()
         runs = joined(self.members)
         if len(runs) > 1:
-            raise UntwineError("these members are of several runs: take the spec of each from its `spec`")
+            raise UntwineError("these members are of several runs: `members` has the spec of each")
         return runs[0]
 
     def dataset(self) -> Dataset:
@@ -107,8 +107,8 @@ class Ensemble:
 
     def _repr_html_(self) -> str:
         """The members with the terms that they logged last, for notebooks."""
-        title = f"Ensemble of {self._title()}, {self.info.latents} latents"
-        return card(title, *last_terms([member.name for member in self.members], self.history))
+        heading = f"Ensemble of {self._title()}, {self.info.latents} latents"
+        return card(heading, *last_terms([member.name for member in self.members], self.history))
 
     def _title(self) -> str:
         specs = [member.spec for member in self.members]

@@ -288,7 +288,7 @@ class Run:
 
     def _repr_html_(self) -> str:
         """The settings of the run, for notebooks."""
-        return card(f"Run {self.id}", [], settings(self.spec(), self.seeds))
+        return card("Run", [], settings(self.spec(), self.seeds))
 
 
 def defaults(method: str) -> dict[str, Any]:
