@@ -45,6 +45,15 @@ def in_words(own: Mapping[str, float]) -> str:
     return ", ".join(f"{names[path]}={_text(value)}" for path, value in own.items())
 
 
+def listed(names: Sequence[str]) -> str:
+    """Names of members in a sentence: some of them have commas of their own.
+
+    >>> listed(["seed-0", "seed-1"]), listed(["beta=1, seed 0", "beta=4, seed 0"])
+    ('seed-0, seed-1', 'beta=1, seed 0; beta=4, seed 0')
+    """
+    return ("; " if any("," in name for name in names) else ", ").join(names)
+
+
 def _text(value: float) -> str:
     """A number in six digits, or in as many as it takes."""
     return f"{value:g}" if float(f"{value:g}") == value else repr(value)

@@ -184,6 +184,14 @@ def same(a: uw.Ensemble, b: uw.Ensemble) -> bool:
     return len(a) == len(b) and all(torch.equal(x[name], y[name]) for x, y in pairs for name in x)
 
 
+def test_held_out_losses_are_those_of_the_plain_path() -> None:
+    fast, plain = (uw.fit(dots(holdout=0.2, log_every=5), device="cuda", path=path) for path in ("fast", "plain"))
+    pairs = [(a["members"]["seed-2"], b["members"]["seed-2"]) for a, b in zip(fast.history, plain.history, strict=True)]
+    seen = np.array([[own["holdout_loss"] for own in pair] for pair in pairs])
+    assert np.isfinite(seen).all()
+    np.testing.assert_allclose(seen[:2, 0], seen[:2, 1], rtol=1e-4)  # rounding grows later, as in training
+
+
 def test_alone_or_in_a_pack() -> None:
     pack, alone = (uw.fit(dots(seeds=seeds), device="cuda", path="fast") for seeds in ([0, 1, 2, 3], [2]))
     np.testing.assert_allclose(losses(pack, "seed-2"), losses(alone, "seed-2"), rtol=1e-5)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from untwine.cli import output
+from untwine.differences import listed
 from untwine.errors import UntwineError
 
 
@@ -52,7 +53,7 @@ def _print_members(out: Path, members: dict[str, Any], trained: list[str]) -> No
     if not trained:
         print(f"Nothing to train: {out} is finished.")
     elif len(trained) < len(members):
-        print(f"Trained {', '.join(trained)}; the others were there already.")
+        print(f"Trained {listed(trained)}; the others were there already.")
     output.members(members)
     print(f"Results are in {out}")
     if any(member["state"] == "done" for member in members.values()):

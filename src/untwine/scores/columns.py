@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from untwine.differences import listed
 from untwine.metrics.forced import VALUE
 
 Number = tuple[str, float | None, str | None]  # a member, its number, and why that cannot be otherwise, if so
@@ -80,7 +81,7 @@ def notes(entry: Mapping[str, Any], part: str, members: Sequence[Number]) -> lis
             windows.setdefault(without, []).append(member)
     if sum(map(len, left_out.values())) == len(members):
         return [f"no score, as {' or '.join(left_out)}"]
-    texts = [f"{', '.join(whose)} left out, as {reason}" for reason, whose in left_out.items()]
+    texts = [f"{listed(whose)} left out, as {reason}" for reason, whose in left_out.items()]
     for text, whose in windows.items():
-        texts.append(text if len(whose) == len(members) else f"{text} ({', '.join(whose)})")
+        texts.append(text if len(whose) == len(members) else f"{text} ({listed(whose)})")
     return texts

@@ -10,6 +10,8 @@ from typing import Any, overload
 import numpy as np
 
 from untwine import files
+from untwine.cards import card
+from untwine.differences import listed
 from untwine.errors import UntwineError, unknown
 from untwine.metrics import Score, statistics
 from untwine.metrics.forced import VALUE
@@ -78,7 +80,16 @@ class Scores(Mapping[str, Score]):
         rows = [row for row in self.summary() if row["part"] == VALUE]
         shown = [f"{names.of_row(row)} {_spread(row)}" for row in rows]
         more = [f"and {len(shown) - 5} more"] if len(shown) > 5 else []
-        return f"Scores({count} member{'s' * (count != 1)}: {', '.join(shown[:5] + more) or 'none'})"
+        return f"Scores({count} member{'s' * (count != 1)}: {listed(shown[:5] + more) or 'none'})"
+
+    def _repr_html_(self) -> str:
+        """The summary, for notebooks."""
+        rows, columns = self.summary(), ["metric", "models", "value"]
+        cells = [[label, str(row["count"]), _spread(row)] for label, row in zip(names.short(rows), rows, strict=True)]
+        if any(row["notes"] for row in rows):
+            columns.append("notes")
+            cells = [[*cell, "; ".join(row["notes"])] for cell, row in zip(cells, rows, strict=True)]
+        return card("Scores: mean ± 2 standard errors, or the range of two models", columns, cells)
 
     def collapsed(self) -> list[str]:
         """The names of members that have no active latent: their decoders can hardly use their codes."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from untwine.data import Dataset
+from untwine.differences import listed
 from untwine.metrics import Metric, Score, active_latents
 from untwine.metrics.designs import among
 from untwine.metrics.forced import NOT_ACTIVE
@@ -61,7 +62,7 @@ def warn_of_collapse(names: Sequence[str], path: Path | None) -> None:
     if names:
         where = "" if path is None else f"{path}: "
         warnings.warn(
-            f"{where}{NOT_ACTIVE} in {', '.join(names)}: posteriors are about as wide as the prior, so the decoder can "
+            f"{where}{NOT_ACTIVE} in {listed(names)}: posteriors are about as wide as the prior, so the decoder can "
             "hardly use the codes. Scores that compare what codes say, however little that is, leave these models out. "
             "Train longer, or with a smaller weight on the KL",
             stacklevel=3,

@@ -18,15 +18,18 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from untwine import streams
+from untwine.cards import card
 from untwine.data import Dataset
+from untwine.differences import listed
 from untwine.errors import Diverged, UntwineError, brief
 from untwine.kernels import dispatch
 from untwine.model.inputs import as_examples
 from untwine.model.posteriors import Q
 from untwine.model.vae import VAE
+from untwine.train.describing import last_terms, title
 from untwine.train.devices import exact, pick_device
 from untwine.train.history import read_log
-from untwine.train.joining import joined
+from untwine.train.joining import gathered, joined
 from untwine.train.member import Member
 from untwine.train.paths import obstacle
 from untwine.train.record import Record, how_to_resume
@@ -36,6 +39,8 @@ from untwine.train.steps.table import constants, scaled
 
 if TYPE_CHECKING:
     from untwine.scores.scores import Scores
+
+_SHOWN = 4  # names of members in a repr
 
 
 class Ensemble:
@@ -69,7 +74,7 @@ class Ensemble:
             return self.record.run()
         runs = joined(self.members)
         if len(runs) > 1:
-            raise UntwineError("these members are of several runs: take the spec of each from its `spec`")
+            raise UntwineError("these members are of several runs: `members` has the spec of each")
         return runs[0]
 
     def dataset(self) -> Dataset:
@@ -94,9 +99,20 @@ class Ensemble:
         return len(self.members)
 
     def __repr__(self) -> str:
-        names = ", ".join(member.name for member in self.members)
-        method = self.members[0].method
-        return f"Ensemble({method}: {names}; {self.info.latents} latents, examples {list(self.info.shape)})"
+        names = [member.name for member in self.members]
+        if len(names) > _SHOWN:
+            names = [*names[: _SHOWN - 2], "...", names[-1]]
+        members = f"{len(self)} member{'s' * (len(self) > 1)}"
+        return f"Ensemble({self._title()}, {self.info.latents} latents, {members}: {listed(names)})"
+
+    def _repr_html_(self) -> str:
+        """The members with the terms that they logged last, for notebooks."""
+        heading = f"Ensemble of {self._title()}, {self.info.latents} latents"
+        return card(heading, *last_terms([member.name for member in self.members], self.history))
+
+    def _title(self) -> str:
+        specs = [member.spec for member in self.members]
+        return title(gathered(specs[0], specs))
 
     def encode(self, x: ArrayLike | Tensor, batch: int | None = None) -> Float[Tensor, "members n latent"]:
         """The posterior means of examples.

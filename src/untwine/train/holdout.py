@@ -30,7 +30,7 @@ def split(size: int, share: float) -> Holdout:
 
     >>> few = split(10, 0.2)
     >>> few.held_out.tolist(), few.training.tolist()
-    ([8, 0], [1, 2, 3, 4, 5, 6, 7, 9])
+    ([9, 1], [0, 2, 3, 4, 5, 6, 7, 8])
     """
     count = max(1, round(share * size))
     if count >= size:

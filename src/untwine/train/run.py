@@ -13,6 +13,7 @@ import numpy as np
 
 from untwine import data
 from untwine.arguments import Count, EachPositive, PerMember, Positive, Share, coerce
+from untwine.cards import card
 from untwine.data import Dataset
 from untwine.data.moments import principal, standard
 from untwine.errors import UntwineError, refuse_unknown
@@ -24,10 +25,11 @@ from untwine.model.networks import Network
 from untwine.objective.core import Objective
 from untwine.objective.schedules import Schedule, schedule
 from untwine.parts import Each, from_json, resolve, to_json
+from untwine.train.describing import settings, title
 from untwine.train.holdout import Holdout, Selection, split
 from untwine.train.member import SILENT, Member, digest, each_paths, method_json, of_member, to_objective, watched
 from untwine.train.names import named
-from untwine.train.seeds import Integer, Seeds, parse_seeds
+from untwine.train.seeds import Integer, Seeds, parse_seeds, seeds_in_words
 from untwine.train.steps.optimisers import optimisers
 
 Sampling: TypeAlias = Literal["iid", "epochs"]
@@ -282,7 +284,11 @@ class Run:
         return hash(self.id)
 
     def __repr__(self) -> str:
-        return f"Run({', '.join(f'{key}={value!r}' for key, value in self.to_json().items())})"
+        return f"Run({title(self.spec())}, seeds {seeds_in_words(self.seeds)}, {self.steps:,} steps)"
+
+    def _repr_html_(self) -> str:
+        """The settings of the run, for notebooks."""
+        return card("Run", [], settings(self.spec(), self.seeds))
 
 
 def defaults(method: str) -> dict[str, Any]:

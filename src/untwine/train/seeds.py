@@ -46,3 +46,19 @@ def _from_text(text: str) -> list[int]:
     except ValueError:
         raise UntwineError(f"seeds are written as 0-9 or 0,1,5, not {text!r}") from None
     return seeds
+
+
+def seeds_in_words(seeds: Sequence[int]) -> str:
+    """Seeds as `parse_seeds` reads them: three or more in a row as a range.
+
+    >>> seeds_in_words([0, 1, 2, 3, 7, 8]), seeds_in_words([0, 0])
+    ('0-3,7,8', '0,0')
+    """
+    pieces: list[list[int]] = []
+    for seed in seeds:
+        if pieces and seed == pieces[-1][-1] + 1:
+            pieces[-1].append(seed)
+        else:
+            pieces.append([seed])
+    texts = [[f"{piece[0]}-{piece[-1]}"] if len(piece) > 2 else map(str, piece) for piece in pieces]
+    return ",".join(text for several in texts for text in several)

@@ -19,6 +19,7 @@ import untwine as uw
 from untwine.report.page import pictures
 from untwine.report.page.contents import PIXELS, STEPS, Contents
 from untwine.report.page.writing import SECTIONS, write_report
+from untwine.report.runs.looks import Looks
 from untwine.report.runs.opened import opened
 
 EMPTY = {"meta", "link", "input", "img", "br"}
@@ -259,3 +260,14 @@ def test_a_browser_scrubs_without_errors(page: Path, tmp_path: Path):
         browser.send("POST", "/window/rect", width=500, height=900)
         assert browser.run(width)[0] <= browser.run(width)[1]  # nothing sticks out on a narrow window
         assert browser.errors() == []
+
+
+def test_a_section_that_fails_says_so_and_leaves_the_others(
+    vectors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def broken(self: Looks) -> None:
+        raise uw.UntwineError("codes hold a NaN")
+
+    monkeypatch.setattr(Looks, "useful", property(broken))
+    tree = parsed(write_report(vectors, tmp_path / "page.html"))
+    assert "This cannot be shown: codes hold a NaN" in tree.text and "curves" in tree.sections

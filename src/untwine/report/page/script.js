@@ -36,8 +36,14 @@ for (const area of document.querySelectorAll(".traversals")) {
 }
 for (const button of document.querySelectorAll(".copy")) {
   button.addEventListener("click", async () => {
-    await navigator.clipboard?.writeText(button.parentElement.querySelector("code").textContent);
-    button.textContent = "copied";
+    const lines = button.parentElement.querySelector("code");
+    try {
+      await navigator.clipboard.writeText(lines.textContent);
+      button.textContent = "copied";
+    } catch {
+      getSelection().selectAllChildren(lines); // a browser that does not let pages copy
+      button.textContent = "selected";
+    }
     setTimeout(() => (button.textContent = "copy"), 1500);
   });
 }

@@ -9,7 +9,7 @@ from untwine.report.page.contents import MOST_LATENTS, STEPS, Contents, Pictured
 from untwine.report.page.html import Markup, joined, paragraph, tag
 from untwine.report.page.pictures import sheet, signed_colours, strip, tile_class
 
-COLUMNS = 8  # of a Jacobian
+COLUMNS = 7  # of a Jacobian: with the image, two rows of four on a phone
 
 
 def reconstructions(contents: Contents) -> Markup | None:
