@@ -127,3 +127,14 @@ def test_a_path_of_this_machine_is_pointed_out(tmp_path: Path):
         folder = uw.save_for_hub(tmp_path / "run", tmp_path / "hub")
     card = (folder / "README.md").read_text()
     assert str(tmp_path) not in card and "images(source=mine.npy)" in card and "None were stored" in card
+
+
+@pytest.mark.parametrize("file", ["../elsewhere.safetensors", "/etc/hostname", "members/../../elsewhere.safetensors"])
+def test_a_folder_from_the_hub_cannot_point_elsewhere(file: str, folder: Path, tmp_path: Path):
+    target = uw.save_for_hub(folder, tmp_path / "hub")
+    content = json.loads((target / "run.json").read_text())
+    content["members"][0]["file"] = file
+    (target / "run.json").write_text(json.dumps(content))
+    for use in (uw.from_hub, lambda path: uw.save_for_hub(path, tmp_path / "other")):
+        with pytest.raises(uw.UntwineError, match="lies outside of the run's folder"):
+            use(target)
