@@ -83,11 +83,13 @@ def test_several_members_and_svg(runs: Path, tmp_path: Path, monkeypatch: pytest
 # --- the command line -----------------------------------------------------------------------------------
 
 
-def test_commands_write_files_and_say_where(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_commands_write_files_and_say_where(
+    runs: Path, vectors: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     folder, picture, page = str(runs / "jl1"), str(tmp_path / "curves.png"), str(tmp_path / "page.html")
     assert main(["show", folder, "--what", "curves", "--out", picture]) == 0
     assert capsys.readouterr().out == f"Wrote {picture}\n"
-    assert main(["report", str(runs / "sweep"), "--out", page, "--device", "cpu", "--json"]) == 0
+    assert main(["report", str(vectors), "--out", page, "--device", "cpu", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"out": page, "bytes": Path(page).stat().st_size}
 
 

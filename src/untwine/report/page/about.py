@@ -50,7 +50,7 @@ def trained(contents: Contents) -> Markup:
     different = [key for key in keys if key not in same]
     first = next(iter(by_case.values()))
     facts = tag("dl", *(tag("div", tag("dt", key), tag("dd", first[key])) for key in same), class_="facts")
-    note = "Terms are in nats, at the last line of the log: the mean over models, and their range in brackets."
+    note = "Terms are those of the last line of the log: the mean over models, and their range in brackets."
     return joined(
         [
             facts if same else None,

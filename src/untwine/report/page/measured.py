@@ -33,7 +33,10 @@ def curves(contents: Contents) -> Markup | None:
         return None
     # All cases are given to every chart, so that each keeps its colour.
     charts = [chart(figures.curves(histories, [term], legend=False), f"{term} over the steps") for term in terms]
-    note = "Lines are means over models, bands reach from the least to the largest. All terms are in nats."
+    note = (
+        "Lines are means over models, bands reach from the least to the largest. The loss, the reconstruction and the "
+        "KL are in nats; a term is shown before it is weighted."
+    )
     return joined([legend(list(histories)), tag("div", *charts, class_="grid"), paragraph(note, quiet=True)])
 
 

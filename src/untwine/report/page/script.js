@@ -19,12 +19,7 @@ for (const area of document.querySelectorAll(".traversals")) {
   });
   area.querySelector(".start")?.addEventListener("change", (event) => {
     for (const cards of area.querySelectorAll(".cards")) {
-      const sheets = cards.dataset.sheets.split(" ");
-      const chosen = sheets[Math.min(event.target.value, sheets.length - 1)];
-      for (const tile of cards.querySelectorAll(".tile")) {
-        tile.classList.remove(...sheets);
-        tile.classList.add(chosen);
-      }
+      cards.style.setProperty("--sheet", `var(--start-${event.target.value}, var(--start-0))`);
     }
   });
   for (const chooser of area.querySelectorAll(".model")) {

@@ -86,13 +86,11 @@ class Case:
     Args:
         run: Their run.
         label: What tells this case from the others on the page.
-        own: The numbers in which the run's cases differ.
         members: The members.
     """
 
     run: OpenedRun
     label: str
-    own: dict[str, float]
     members: tuple[Member, ...]
 
     @property
@@ -201,12 +199,12 @@ def cases(runs: Sequence[OpenedRun]) -> list[Case]:
     """
     result = []
     for run in runs:
-        groups: dict[str, tuple[dict[str, float], list[Member]]] = {}
+        groups: dict[str, list[Member]] = {}
         for member, own in zip(run.members, own_numbers([member.spec for member in run.members]), strict=True):
-            groups.setdefault(in_words(own), (own, []))[1].append(member)
-        for text, (own, members) in groups.items():
+            groups.setdefault(in_words(own), []).append(member)
+        for text, members in groups.items():
             parts = [run.name if len(runs) > 1 or not text else "", text]
-            result.append(Case(run, " · ".join(filter(None, parts)), own, tuple(members)))
+            result.append(Case(run, " · ".join(filter(None, parts)), tuple(members)))
     return result
 
 
