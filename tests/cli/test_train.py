@@ -117,7 +117,7 @@ def test_divergence_is_told(capsys: pytest.CaptureFixture[str]):
     assert main(["train", "vae", *SMALL, "--seeds", "0-1", "--lr", "1e17,1e-3", "--out", "run"]) == 0
     said = capsys.readouterr()
     assert "diverged at step 1\n" in said.out and "done, 6 steps" in said.out
-    assert said.err == "untwine: warning: seed-0 diverged at step 1 and was stopped\n"
+    assert said.err == "untwine: warning: lr=1e+17, seed 0 diverged at step 1 and was stopped\n"
     assert main(["train", "vae", *SMALL, "--lr", "1e17", "--out", "other", "--json"]) == 1
     said = capsys.readouterr()
     assert json.loads(said.out)["members"]["seed-0"]["state"] == "diverged"
