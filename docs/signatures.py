@@ -10,14 +10,14 @@ import untwine as uw
 
 # Names of the root package by page; a module stands for its names.
 PAGES: dict[str, tuple[str, ...]] = {
-    "training": ("Run", "fit", "resume", "load", "Ensemble", "VAE", "each"),
+    "training": ("Run", "fit", "resume", "load", "Ensemble", "VAE", "each", "UntwineError"),
     "scoring": ("evaluate", "Scores", "metrics"),
     "methods": ("methods",),
     "parts": ("Objective", "Penalty", "likelihoods", "posteriors", "priors", "penalties", "pairings", "schedules"),
     "data": ("Dataset", "FactorSpace", "datasets"),
     "networks": ("networks",),
     "decorators": ("method", "metric", "dataset", "network", "part", "Term", "Needs", "Pass", "Info", "Adversary"),
-    "analysis": ("analysis", "figures"),
+    "analysis": ("write_report", "reproduce", "analysis", "figures"),
     "sharing": ("export_onnx", "save_for_hub", "push_to_hub", "from_hub"),
 }
 # Machinery that a module offers besides: registries, and types that have no text of their own.
@@ -64,4 +64,8 @@ def pages() -> dict[str, str]:
             seen.add(place)
             lines.append(f'::: {place}\n    options: {{ heading: "{name}", toc_label: "{name.rpartition(".")[2]}" }}\n')
         texts[page] = "\n".join(lines)
+    listed = {"__version__", *(name for chosen in PAGES.values() for name in chosen)}
+    missing = [name for name in uw.__all__ if name not in listed and home(getattr(uw, name)) not in seen]
+    if missing:
+        raise SystemExit(f"docs/signatures.py: no page shows {', '.join(missing)}")
     return texts

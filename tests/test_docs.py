@@ -111,7 +111,7 @@ def test_the_names_given_to_users_of_other_libraries_are_ours() -> None:
     assert len(names & everything) >= 20 and names <= everything | {"Untwine"}
 
 
-@pytest.mark.parametrize("metric", ["mig", "modularity", "irs", "hoyer", "udr", "dto", "delta_kl", "decomposition"])
+@pytest.mark.parametrize("metric", ["mig", "modularity", "irs", "hoyer", "udr", "dto", "delta_kl"])
 def test_the_pictures_of_metrics_show_what_they_score_now(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that take no second or more; the numbers were stored when the pictures were drawn."""
     monkeypatch.syspath_prepend(ROOT / "docs" / "pictures")

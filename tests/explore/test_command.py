@@ -51,7 +51,7 @@ def test_a_missing_extra_is_one_line(package: str, monkeypatch: pytest.MonkeyPat
     for module in [name for name in sys.modules if name.partition(".")[0] == package]:
         monkeypatch.setitem(sys.modules, module, None)
     assert main(["explore", "gone"]) == 1
-    assert capsys.readouterr().err == "untwine: explore needs two more packages: pip install 'untwine[explore]'\n"
+    assert capsys.readouterr().err == "untwine: explore needs further packages: pip install 'untwine[explore]'\n"
 
 
 def test_a_free_port_is_chosen_where_the_usual_one_is_taken(monkeypatch: pytest.MonkeyPatch):

@@ -13,7 +13,6 @@ import torch
 from PIL import Image
 
 import untwine as uw
-from untwine.explore.models import PRIOR_RANGE
 from untwine.explore.runs import ExploredRun, open_runs
 
 CODE = [0.5, -1.0, 0.25, 2.0]
@@ -142,7 +141,8 @@ def test_models_whose_data_are_gone(tmp_path: Path, folders: dict[str, Path]):
     run = open_runs([folder], "cpu")["moved"]
     assert "gone" in str(run.dataset)
     latents = run.model("seed-0").latents
-    assert latents.ranges.tolist() == [list(PRIOR_RANGE)] * 4 and latents.use is latents.active is None
+    assert latents.ranges.tolist() == [[-3.0, 3.0]] * 4  # three deviations of the prior
+    assert latents.use is latents.active is None
     assert run.model("seed-0").decode(CODE).shape == (1, 16, 16)
 
 
@@ -157,6 +157,19 @@ def test_a_deterministic_model_is_ordered_by_variance(tmp_path: Path):
     assert latents.measure == "variance" and latents.active is None
     np.testing.assert_allclose(latents.use, spread, rtol=1e-4)
     assert latents.order == np.argsort(-spread).tolist()
+
+
+@pytest.mark.parametrize("prior", ["student_t", "sparse", "mixture_of_normals"])
+def test_other_priors_have_sliders_too(tmp_path: Path, prior: str):
+    """The KL to a standard normal would mean nothing there: latents are ordered by the variance of their codes."""
+    method = uw.methods.decomposition_vae(prior=prior, likelihood="squared_error")
+    dataset = uw.datasets.synthetic_nonlinear(samples=50)
+    network = uw.networks.mlp(hidden=(8,))
+    run = uw.Run(method=method, dataset=dataset, network=network, latents=2, seeds=[0], steps=1, batch_size=16)
+    uw.fit(run, tmp_path / "run", device="cpu")
+    latents = ExploredRun(tmp_path / "run", torch.device("cpu")).model("seed-0").latents
+    assert latents.measure == "variance" and (latents.ranges[:, 0] < latents.ranges[:, 1]).all()
+    assert np.isfinite(latents.ranges).all() and sorted(latents.order) == [0, 1]
 
 
 def test_standardised_models_show_images_in_their_own_scale(tmp_path: Path, dots: Any):

@@ -242,11 +242,13 @@ def test_page_fits_a_phone_in_light_and_dark(page: Browser):
     grounds = set()
     for scheme in ("light", "dark"):
         page.devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-        for width in (390, 800, 1400):
+        for width in (360, 390, 800, 1400):
             page.devtools(
                 "Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=width < 500
             )
-            assert page.run("return document.documentElement.scrollWidth") <= width
+            assert page.run("return document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+            wide = "[...document.querySelectorAll('.latent')].filter(row => row.scrollWidth > row.clientWidth)"
+            assert page.run(f"return {wide}.length") == 0
         grounds.add(page.run("return getComputedStyle(document.body).backgroundColor"))
     assert len(grounds) == 2
     page.devtools("Emulation.clearDeviceMetricsOverride")

@@ -14,6 +14,7 @@ import pytest
 import untwine as uw
 from untwine.sharing import cards
 
+WEIGHTS = "beta=0.01,seed-3.safetensors"
 NAME = 'someone/dots: "two" #1'
 
 
@@ -36,7 +37,7 @@ def header(card: str) -> dict[str, Any]:
 def test_a_saved_folder_loads_with_the_same_weights(folder: Path, tmp_path: Path):
     target = uw.save_for_hub(folder, tmp_path / "hub", NAME)
     files = {str(path.relative_to(target)) for path in target.rglob("*") if path.is_file()}
-    weights = {"members/seed-3.safetensors", "members/seed-4.safetensors"}
+    weights = {f"members/{WEIGHTS}", "members/beta=0.02,seed-4.safetensors"}
     assert files == {"README.md", "run.json", "log.jsonl", "scores.json", *weights}
     x = np.random.default_rng(0).random((5, 3), np.float32)
     ensemble = uw.from_hub(target)
@@ -54,7 +55,7 @@ def test_the_card_says_what_was_trained(folder: Path, tmp_path: Path):
         assert text in card, text
     stored = json.loads((folder / "scores.json").read_text())["scores"][0]["members"]
     rows = [
-        f"| `hoyer(examples=50), beta {beta}` | 1 | {m['value']:.3g} |"
+        f"| `hoyer(examples=50), beta={beta}` | 1 | {m['value']:.3g} |"
         for beta, m in zip((0.01, 0.02), stored.values(), strict=True)
     ]
     for text in (*rows, "| `[3, 4]` |", "## Licence", "beta KL(q(z"):
@@ -87,7 +88,7 @@ def test_publishing_sends_the_folder(folder: Path, monkeypatch: pytest.MonkeyPat
     assert address == "https://huggingface.co/someone/dots"
     assert (sent["token"], sent["name"], sent["private"]) == ("secret", "someone/dots", True)
     assert sent["options"] == {"commit_message": "first"}
-    assert sent["files"]["seed-3.safetensors"] == (folder / "members" / "seed-3.safetensors").read_bytes()
+    assert sent["files"][WEIGHTS] == (folder / "members" / WEIGHTS).read_bytes()
     assert b"secret" not in b"".join(sent["files"].values())
 
 
@@ -126,3 +127,14 @@ def test_a_path_of_this_machine_is_pointed_out(tmp_path: Path):
         folder = uw.save_for_hub(tmp_path / "run", tmp_path / "hub")
     card = (folder / "README.md").read_text()
     assert str(tmp_path) not in card and "images(source=mine.npy)" in card and "None were stored" in card
+
+
+@pytest.mark.parametrize("file", ["../elsewhere.safetensors", "/etc/hostname", "members/../../elsewhere.safetensors"])
+def test_a_folder_from_the_hub_cannot_point_elsewhere(file: str, folder: Path, tmp_path: Path):
+    target = uw.save_for_hub(folder, tmp_path / "hub")
+    content = json.loads((target / "run.json").read_text())
+    content["members"][0]["file"] = file
+    (target / "run.json").write_text(json.dumps(content))
+    for use in (uw.from_hub, lambda path: uw.save_for_hub(path, tmp_path / "other")):
+        with pytest.raises(uw.UntwineError, match="lies outside of the run's folder"):
+            use(target)

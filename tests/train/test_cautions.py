@@ -43,12 +43,12 @@ def test_a_settled_run_of_three_seeds_has_no_cautions():
     assert kinds(known(noisy(3, 50, 0.0))) == []
 
 
-@pytest.mark.parametrize(("members", "over"), [(5, "seeds"), (1, "pairs of log lines"), (2, "pairs of log lines")])
+@pytest.mark.parametrize(("members", "over"), [(5, "seeds"), (1, "pairs of log lines"), (3, "pairs of log lines")])
 def test_a_loss_that_still_falls_is_tested_over_seeds_or_lines(members: int, over: str):
     losses = noisy(members, 100, 30.0)
     first, second = losses[:, 80:90], losses[:, 90:]
-    falls = first.mean(1) - second.mean(1) if members > 2 else (first - second).ravel()
-    level = np.abs(second.mean(1) if members > 2 else second.ravel())
+    falls = first.mean(1) - second.mean(1) if members > 3 else (first - second).ravel()
+    level = np.abs(second.mean(1) if members > 3 else second.ravel())
     excess = falls - 0.002 * level
     t = excess.mean() / (excess.std(ddof=1) / len(excess) ** 0.5)
     test = cautions.still_falls(courses(known(losses).history)["loss"], STEPS)

@@ -22,7 +22,7 @@ START = "β-VAE first, then JL1-VAE: models with seeds {seeds}, {steps:,} steps 
 # What to type next, and what for; {runs} stands for the folders of both runs.
 NEXT = {
     "untwine explore {runs}": "move the latents of both by sliders",
-    "untwine evaluate {runs} --metrics dci local-mig --compare": "score them by other metrics",
+    "untwine evaluate {runs} --metrics mig modularity --compare": "score all places at once rather than near a picture",
     "untwine reproduce rhodes2021/fig2 --scale paper": "train as the paper does (on a GPU)",
     "untwine train jl1-vae --dataset images --dataset.source FOLDER --seeds 0-2": "your own pictures",
 }

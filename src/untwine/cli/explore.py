@@ -22,7 +22,7 @@ Examples:
 - over ssh: ssh -L 8422:localhost:8422 HOST untwine explore runs/jl1
 """
 USAGE = "untwine explore RUN [RUN ...] [OPTIONS]"
-EXTRA = "explore needs two more packages: pip install 'untwine[explore]'"
+EXTRA = "explore needs further packages: pip install 'untwine[explore]'"
 
 
 def explore(args: list[str]) -> None:

@@ -18,7 +18,7 @@ from untwine.train.ensemble import Ensemble
 
 EXAMPLES = 500  # encoded to find how the data use each latent
 COVERAGE = 0.99  # of the aggregate posterior, within a slider's range
-PRIOR_RANGE = (-3.0, 3.0)  # of a slider, where there are no data
+DEVIATIONS = 3.0  # of the prior, on both sides of a slider's range where there are no data
 
 
 @dataclass(frozen=True)
@@ -82,13 +82,13 @@ class Model:
 
     @functools.cached_property
     def latents(self) -> Latents:
-        """How the data use the latents; without data all are alike, and as wide as the prior."""
+        """How the data use the latents; without data their ranges are those of the prior."""
+        scale, count = prior_variances(self.ensemble.priors()[0]), self.ensemble.info.latents
         if self.dataset is None:
-            count = self.ensemble.info.latents
-            return Latents(np.tile(PRIOR_RANGE, (count, 1)), list(range(count)), None, "", None)
+            half = DEVIATIONS * np.sqrt(np.where(np.isfinite(scale), scale, 1.0)) * np.ones(count)
+            return Latents(np.stack([-half, half], -1), list(range(count)), None, "", None)
         means = self.ensemble.encode(self._examples)[0].double().numpy()
         variances = self.ensemble.variances(self._examples)[0].double().numpy()
-        scale = prior_variances(self.ensemble.priors()[0])
         is_normal = bool((variances > 0).all()) and is_standard_normal(self.ensemble.priors()[0])
         order, use = usefulness(means, variances if is_normal else None)
         active = None

@@ -81,7 +81,8 @@ def _panel(axes: Axes, term: str, by_run: Mapping[str, Course], runs: Sequence[s
         steps, mean, low, high = _band(course)
         if not len(steps):
             continue
-        axes.plot(steps, mean, color=colour, linestyle=style, linewidth=1.3, label=literal(name))
+        marker = "o" if len(steps) == 1 else None  # a single line of the log
+        axes.plot(steps, mean, color=colour, linestyle=style, marker=marker, linewidth=1.3, label=literal(name))
         if len(course.members) > 1:
             axes.fill_between(steps, low, high, color=colour, alpha=0.18, linewidth=0)
         smallest, largest = min(smallest, float(low.min())), max(largest, float(high.max()))

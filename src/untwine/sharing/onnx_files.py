@@ -20,6 +20,7 @@ from untwine._version import __version__
 from untwine.errors import UntwineError, brief, refuse_unknown
 from untwine.sharing.modules import DecoderModule, EncoderModule
 from untwine.train.ensemble import Ensemble, load
+from untwine.train.names import file_stem
 
 TOLERANCE = 1e-4  # of the largest output: float32 sums in another order differ by far less, a wrong graph by far more
 _INSTALL = "ONNX files need further packages: pip install 'untwine[onnx]'"
@@ -78,7 +79,7 @@ def _export_member(ensemble: Ensemble, i: int, folder: Path) -> dict[str, Any]:
     for half, (module, inputs, given, outputs) in halves.items():
         content = _onnx_bytes(module, inputs[:2], given, outputs, about | {"half": half})
         differences.append(_difference(content, module, inputs, given, f"the {half} of {name}"))
-        path = folder / f"{name}-{half}.onnx"
+        path = folder / f"{file_stem(name)}-{half}.onnx"
         files.write(path, content)
         exported[half] = str(path)
     return exported | {"difference": max(differences)}

@@ -22,7 +22,8 @@ LAST = 0.2  # the share of a run's steps in which its loss should have settled
 SETTLED = 0.002  # of the loss: a smaller fall between the halves of that share does not count
 LEVEL = 0.05  # of the t-test for a fall
 FEWEST_SEEDS = 3  # from which on there are intervals
-FEWEST_PAIRS = 4  # of lines of the log, where there are too few seeds for a test over them
+ENOUGH_SEEDS = 5  # for a test over seeds alone; fewer have little power
+FEWEST_PAIRS = 4  # of lines of the log, for a test over them
 
 
 @dataclass(frozen=True)
@@ -185,8 +186,8 @@ class Fall:
 def still_falls(course: Course, steps: int) -> Fall | None:
     """A one-sided t-test of a loss's fall between the halves of the last fifth of the steps; None with too few values.
 
-    A fall of less than 0.2 percent of the loss counts as none. Three seeds or more are compared by their means over
-    each half; fewer by pairs of lines of the log, each from one half.
+    A fall of less than 0.2 percent of the loss counts as none. Five seeds or more are compared by their means over each
+    half; fewer by pairs of lines of the log, one from each half; three by their means where the log has too few lines.
 
     Args:
         course: The loss of each member.
@@ -200,12 +201,12 @@ def still_falls(course: Course, steps: int) -> Fall | None:
     first, second = values[:, early], values[:, last & ~early]
     if not (len(values) and first.shape[1] and second.shape[1]):
         return None
-    over = "seeds"
-    if len(values) < FEWEST_SEEDS:
-        pairs = min(first.shape[1], second.shape[1])
-        first, second, over = first[:, -pairs:].reshape(-1, 1), second[:, -pairs:].reshape(-1, 1), "pairs of log lines"
-        if len(first) < FEWEST_PAIRS:
-            return None
+    over, pairs = "seeds", min(first.shape[1], second.shape[1])
+    if len(values) < ENOUGH_SEEDS and len(values) * pairs >= FEWEST_PAIRS:
+        over = "pairs of log lines"
+        first, second = first[:, -pairs:].reshape(-1, 1), second[:, -pairs:].reshape(-1, 1)
+    elif len(values) < FEWEST_SEEDS:
+        return None
     falls: Float64[np.ndarray, " n"] = first.mean(1) - second.mean(1)
     level = np.abs(second.mean(1))
     excess = falls - SETTLED * level

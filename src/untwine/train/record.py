@@ -118,6 +118,8 @@ def _damage(content: dict[str, Any]) -> str:
                 return f"the {key!r} of a member is missing or not what it should be"
         if entry["state"] in FINISHED and not isinstance(entry.get("file"), str):
             return f"{entry['name']} has no file"
+        if entry["state"] in FINISHED and (Path(entry["file"]).is_absolute() or ".." in Path(entry["file"]).parts):
+            return f"the file of {entry['name']} lies outside of the run's folder"
     names = {entry["name"] for entry in content["members"]}
     for pack in content["packs"]:
         if not isinstance(pack, dict) or not isinstance(pack.get("members"), list) or "state" not in pack:

@@ -7,7 +7,6 @@ import re
 import shutil
 from html.parser import HTMLParser
 from pathlib import Path
-from urllib.parse import unquote
 
 import numpy as np
 import pytest
@@ -19,6 +18,7 @@ import untwine as uw
 from untwine.report.page import pictures
 from untwine.report.page.contents import PIXELS, STEPS, Contents
 from untwine.report.page.writing import SECTIONS, write_report
+from untwine.report.runs.looks import Looks
 from untwine.report.runs.opened import opened
 
 EMPTY = {"meta", "link", "input", "img", "br"}
@@ -209,9 +209,9 @@ def test_traversal_sheets_are_what_the_model_decodes(runs: Path, page: Path):
     with torch.no_grad():
         base = model.posterior(example).mean[0]
     text = page.read_text(encoding="utf-8")
-    rule = re.search(r"\.sheet0 \{ background-image: url\(([^)]*)\)", text)
-    assert rule is not None
-    (sheet,) = images_of(unquote(rule[1]))
+    address = re.search(r"--start-0: url\(([^)]*)\)", text)
+    assert address is not None
+    (sheet,) = images_of(address[1])
     order, ranges = looks.useful[0][0], looks.ranges[0]
     for row, latent in enumerate(order):
         for step in (0, STEPS // 2, STEPS - 1):
@@ -252,10 +252,21 @@ def test_a_browser_scrubs_without_errors(page: Path, tmp_path: Path):
         assert browser.run(place).startswith("100%")
         models = "return [...document.querySelector('.case').querySelectorAll('.cards')].map(c => c.hidden)"
         assert browser.run(models)[:2] == [True, False]
-        shown = "return document.querySelector('.case .cards:not([hidden]) .tile').className"
-        sheets = "return document.querySelector('.case .cards:not([hidden])').dataset.sheets"
-        assert browser.run(sheets).split()[2] in browser.run(shown)
+        shown = "return getComputedStyle(document.querySelector('.case .cards:not([hidden]) .tile')).backgroundImage"
+        sheet = "return document.querySelector('.case .cards:not([hidden])').style.getPropertyValue('--start-2')"
+        assert browser.run(shown).strip('url(")') == browser.run(sheet).strip('url(")') != ""
         width = "return [document.documentElement.scrollWidth, window.innerWidth]"
         browser.send("POST", "/window/rect", width=500, height=900)
         assert browser.run(width)[0] <= browser.run(width)[1]  # nothing sticks out on a narrow window
         assert browser.errors() == []
+
+
+def test_a_section_that_fails_says_so_and_leaves_the_others(
+    vectors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def broken(self: Looks) -> None:
+        raise uw.UntwineError("codes hold a NaN")
+
+    monkeypatch.setattr(Looks, "useful", property(broken))
+    tree = parsed(write_report(vectors, tmp_path / "page.html"))
+    assert "This cannot be shown: codes hold a NaN" in tree.text and "curves" in tree.sections

@@ -16,7 +16,7 @@ from untwine.cli import train as train_cli
 from untwine.report.runs import show
 from untwine.report.runs.commands import evaluate_command, train_command
 from untwine.report.runs.looks import Looks
-from untwine.report.runs.opened import OpenedRun, opened
+from untwine.report.runs.opened import OpenedRun, cases, name_apart, opened
 
 
 @pytest.fixture(scope="module")
@@ -83,11 +83,13 @@ def test_several_members_and_svg(runs: Path, tmp_path: Path, monkeypatch: pytest
 # --- the command line -----------------------------------------------------------------------------------
 
 
-def test_commands_write_files_and_say_where(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_commands_write_files_and_say_where(
+    runs: Path, vectors: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     folder, picture, page = str(runs / "jl1"), str(tmp_path / "curves.png"), str(tmp_path / "page.html")
     assert main(["show", folder, "--what", "curves", "--out", picture]) == 0
     assert capsys.readouterr().out == f"Wrote {picture}\n"
-    assert main(["report", str(runs / "sweep"), "--out", page, "--device", "cpu", "--json"]) == 0
+    assert main(["report", str(vectors), "--out", page, "--device", "cpu", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"out": page, "bytes": Path(page).stat().st_size}
 
 
@@ -154,3 +156,19 @@ def test_settings_that_no_flag_can_say_have_no_command(vectors: Path, runs: Path
     assert train_command(run, "again") is None
     scores = opened(runs / "jl1", "cpu").scores
     assert evaluate_command(Path("a b"), scores) == "untwine evaluate 'a b' --metrics 'mig(points=60)'"
+
+
+# --- names ----------------------------------------------------------------------------------------------
+
+
+def test_runs_are_named_by_their_folders_parents_or_numbers():
+    def run(path: str, beta: float = 1.0) -> OpenedRun:
+        method = uw.methods.beta_vae(beta=beta)
+        members = uw.Run(method, "synthetic_linear", steps=5).members()
+        return OpenedRun(Path(path).name, Path(path), members, {})
+
+    runs = [run("x/a"), run("y/a"), run("y/b"), run("s/0123456789abcdef", 4.0), run("s/aaaabbbbccccdddd", 4.0)]
+    name_apart(runs)
+    assert [one.name for one in runs] == ["x/a", "y/a", "b", "beta-vae beta=4 #1", "beta-vae beta=4 #2"]
+    (alone,) = cases([run("x/a")])
+    assert alone.label == "a"

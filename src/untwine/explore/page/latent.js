@@ -20,6 +20,7 @@ export class Latent {
     this.slider.id = label.htmlFor = `${name}-z${about.latent}`;
     label.querySelector("b").textContent = `z${about.latent}`;
     this.row.classList.toggle("active", about.active === true);
+    if (about.active === null) label.querySelector(".mark").remove();
     this.#use(about.use, measure, most);
     const unit = measure === "KL" ? " nats" : "";
     const use = about.use === null ? "" : `${measure} ${about.use.toFixed(2)}${unit}`;
@@ -65,7 +66,7 @@ export class Latent {
 
   #use(use, measure, most) {
     const place = this.row.querySelector(".use");
-    if (use === null) return place.remove();
+    if (use === null) return place.replaceChildren();
     place.title = measure === "KL" ? "KL to the prior, in nats" : "variance of the codes";
     place.querySelector("i").style.setProperty("--share", most > 0 ? use / most : 0);
     place.querySelector("span").textContent = use.toFixed(2);

@@ -50,22 +50,27 @@ def trained(contents: Contents) -> Markup:
     different = [key for key in keys if key not in same]
     first = next(iter(by_case.values()))
     facts = tag("dl", *(tag("div", tag("dt", key), tag("dd", first[key])) for key in same), class_="facts")
-    note = "Terms are in nats, at the last line of the log: the mean over models, and their range in brackets."
+    note = "Terms are those of the last line of the log: the mean over models, and their range in brackets."
     return joined(
         [
             facts if same else None,
-            by_label({label: {key: told.get(key, "–") for key in different} for label, told in by_case.items()}),
+            by_label({label: {key: told.get(key, "–") for key in different} for label, told in by_case.items()}, False),
             by_label({case.label: _ends(case) for case in contents.cases}),
             paragraph(note, quiet=True),
         ]
     )
 
 
-def by_label(rows: Mapping[str, Mapping[str, str]]) -> Markup | None:
-    """A table with a row for each label; None where no row has a cell."""
+def by_label(rows: Mapping[str, Mapping[str, str]], numbers: bool = True) -> Markup | None:
+    """A table with a row for each label; None where no row has a cell.
+
+    Args:
+        rows: The cells of each row by their column.
+        numbers: As in `table`.
+    """
     columns = list(dict.fromkeys(key for row in rows.values() for key in row))
     cells = [[label, *(row.get(key, "–") for key in columns)] for label, row in rows.items()]
-    return table(["", *columns], cells) if columns else None
+    return table(["", *columns], cells, numbers) if columns else None
 
 
 def settings(case: Case) -> dict[str, str]:
@@ -130,7 +135,7 @@ def _ends(case: Case) -> dict[str, str]:
 
 
 def mean_and_range(values: Iterable[float]) -> str:
-    """The mean of numbers and, of two or more, their range in brackets.
+    """The mean of numbers and, where they differ, their range in brackets.
 
     >>> mean_and_range([1.0, 2.0]), mean_and_range([1.0]), mean_and_range([])
     ('1.5 (1–2)', '1', '–')
@@ -139,7 +144,7 @@ def mean_and_range(values: Iterable[float]) -> str:
     if not numbers:
         return "–"
     mean = f"{np.mean(numbers):.4g}"
-    return mean if len(numbers) == 1 else f"{mean} ({min(numbers):.4g}–{max(numbers):.4g})"
+    return mean if min(numbers) == max(numbers) else f"{mean} ({min(numbers):.4g}–{max(numbers):.4g})"
 
 
 def again(contents: Contents) -> Markup:
@@ -173,7 +178,8 @@ def again(contents: Contents) -> Markup:
 
 def no_scores(contents: Contents) -> Markup:
     """The sentence that says how to score."""
-    paths = " ".join(str(run.path) for run in contents.runs if run.path is not None) or "RUN"
+    paths = [str(run.path) for run in contents.runs if run.path is not None]
+    folders = shlex.join(paths) if 0 < len(paths) < 4 else "RUN ..."
     return paragraph(
-        "Nothing was scored yet. ", code(f"untwine evaluate {paths}"), " does it; then write this page again."
+        "Nothing was scored yet. ", code(f"untwine evaluate {folders}"), " does it; then write this page again."
     )

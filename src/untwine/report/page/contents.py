@@ -10,7 +10,7 @@ import numpy as np
 
 from untwine.report.page.pictures import LARGEST
 from untwine.report.runs.looks import Looks
-from untwine.report.runs.opened import Case, OpenedRun, cases
+from untwine.report.runs.opened import Case, OpenedRun, cases, name_apart
 from untwine.scores.scores import Scores
 
 MOST_CASES = 8  # of which pictures are shown
@@ -37,7 +37,8 @@ class Contents:
 
     def __init__(self, runs: Sequence[OpenedRun]):
         self.runs = list(runs)
-        self.cases = cases(runs)
+        name_apart(self.runs)
+        self.cases = cases(self.runs)
 
     @functools.cached_property
     def looked_at(self) -> list[Pictured]:
@@ -55,6 +56,11 @@ class Contents:
     def pictured(self) -> list[Pictured]:
         """Those whose data are images."""
         return [one for one in self.looked_at if one.looks.has_images]
+
+    def models(self) -> list[tuple[Pictured, int]]:
+        """The models with charts of their own, each by its case and its place in it: one of each where cases differ."""
+        each = 3 if len(self.looked_at) == 1 else 1
+        return [(one, i) for one in self.looked_at for i in range(min(each, len(one.looks.seeds)))]
 
     @property
     def left_out(self) -> int:

@@ -7,7 +7,6 @@ import numpy as np
 from untwine.analysis import aggregate_density, distance_matrices, distances
 from untwine.errors import UntwineError
 from untwine.metrics.families.information import entropy, labels
-from untwine.progress import track
 from untwine.report import figures
 from untwine.report.page.contents import Contents, Pictured
 from untwine.report.page.html import Markup, joined, paragraph, tag
@@ -20,18 +19,15 @@ LONGEST = 24  # values of a factor in a matrix of distances
 
 
 def aggregate(contents: Contents) -> Markup | None:
-    """The density of the aggregate posterior in the two most useful latents of a model of each case."""
+    """The density of the aggregate posterior in the two most useful latents of each shown model."""
     charts = []
-    for one in contents.looked_at:
+    for one, i in contents.models():
         looks = one.looks
         if looks.means.shape[-1] < 2:
             continue
-        first, second = sorted(int(latent) for latent in looks.useful[0][0, :2])
-        try:
-            density = aggregate_density(looks.means[0], looks.variances[0], (first, second))
-        except UntwineError:  # posteriors without a density
-            continue
-        figure = figures.density(density, titles=[contents.label(one.case, one.looks.seeds[0])])
+        first, second = sorted(int(latent) for latent in looks.useful[0][i, :2])
+        density = aggregate_density(looks.means[i], looks.variances[i], (first, second))
+        figure = figures.density(density, titles=[contents.label(one.case, looks.seeds[i])])
         charts.append(chart(figure, f"aggregate posterior of {one.case.label} in z{first} and z{second}"))
     if not charts:
         return None
@@ -40,16 +36,15 @@ def aggregate(contents: Contents) -> Markup | None:
 
 
 def information(contents: Contents) -> Markup | None:
-    """The share of each factor's entropy that each latent knows, for a model of each case."""
+    """The share of each factor's entropy that each latent of the shown models knows."""
     charts, floor = [], 0.0
-    for one in contents.looked_at:
+    for one, i in contents.models():
         if one.looks.information is None:
             continue
         table, names = one.looks.information
         count = min(MOST_LATENTS, table.shape[1])
-        figure = figures.information(
-            table[0, :count], names, one.looks.useful[0][0, :count], [contents.label(one.case, one.looks.seeds[0])]
-        )
+        title = contents.label(one.case, one.looks.seeds[i])
+        figure = figures.information(table[i, :count], names, one.looks.useful[0][i, :count], [title])
         charts.append(chart(figure, f"information of the latents of {one.case.label} about factors"))
         floor = max(floor, _floor(one))
     if not charts:
@@ -87,7 +82,7 @@ def distance(contents: Contents) -> Markup | None:
             "codes": distances.latent(lambda x, looks=one.looks: looks.ensemble.encode(x)[0].numpy()),
         }
         try:
-            matrices = distance_matrices(one.looks.dataset, measured, TRAVERSALS, longest=LONGEST, progress=track)
+            matrices = distance_matrices(one.looks.dataset, measured, TRAVERSALS, longest=LONGEST)
         except UntwineError:  # no two examples differ in one factor alone, say
             continue
         figure = figures.matrices(matrices, title=contents.label(one.case, one.looks.seeds[0]))

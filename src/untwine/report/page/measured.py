@@ -20,6 +20,7 @@ from untwine.scores import names
 from untwine.scoring.compare import comparisons
 from untwine.train.history import courses
 
+LEAST_TOP = 0.5  # nats of the highest bar: a collapsed model has hardly any bars
 POLARISED = 0.03  # rolinek2019: below this the regime is polarised
 
 
@@ -32,7 +33,10 @@ def curves(contents: Contents) -> Markup | None:
         return None
     # All cases are given to every chart, so that each keeps its colour.
     charts = [chart(figures.curves(histories, [term], legend=False), f"{term} over the steps") for term in terms]
-    note = "Lines are means over models, bands reach from the least to the largest. All terms are in nats."
+    note = (
+        "Lines are means over models, bands reach from the least to the largest. The loss, the reconstruction and the "
+        "KL are in nats; a term is shown before it is weighted."
+    )
     return joined([legend(list(histories)), tag("div", *charts, class_="grid"), paragraph(note, quiet=True)])
 
 
@@ -40,14 +44,11 @@ def legend(labels: Sequence[str]) -> Markup | None:
     """The colour of each case, where there are several."""
     if len(labels) < 2:
         return None
-    items = [tag("li", tag("span", style=f"background: {_colour(i)}"), label) for i, label in enumerate(labels)]
+    items = [
+        tag("li", tag("span", style=f"background: var(--series-{i % len(COLOURS)})"), label)
+        for i, label in enumerate(labels)
+    ]
     return tag("ul", *items, class_="legend")
-
-
-def _colour(place: int) -> str:
-    """The colour of a case; black follows the page's text."""
-    colour = COLOURS[place % len(COLOURS)]
-    return "currentColor" if colour == "#000000" else colour
 
 
 def signed(number: float, digits: str = ".3g") -> str:
@@ -167,16 +168,12 @@ def _comparisons(by_case: Mapping[str, Any]) -> Markup | None:
 def latents(contents: Contents) -> Markup | None:
     """How much each latent of the shown models is used, as bars: the KL of its posterior from N(0, 1)."""
     rows = []
-    # One scale for all models: next to a model that uses its latents, a collapsed one has hardly any bars.
-    top = max((float(one.looks.useful[1].max()) for one in contents.looked_at), default=0.0)
     for one in contents.looked_at:
         order, nats = one.looks.useful
+        top = max(float(nats.max()), LEAST_TOP)
         narrow = one.looks.variances.mean(1) < 0.5
         for i, name in enumerate(one.looks.seeds):
-            bars = [
-                _bar(latent, float(nats[i, latent]), max(top, 0.5), bool(narrow[i, latent]))
-                for latent in order[i].tolist()
-            ]
+            bars = [_bar(latent, float(nats[i, latent]), top, bool(narrow[i, latent])) for latent in order[i].tolist()]
             active = int(narrow[i].sum())
             label = contents.label(one.case, name)
             about = tag("div", tag("strong", label), tag("span", f"{active} active, {len(bars) - active} passive"))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float, UInt8
 
+from untwine.report.measurements import COLOURS
 from untwine.report.mosaic import SIGNED
 from untwine.report.page.html import Markup, tag
 
@@ -101,7 +102,9 @@ def tile_class(x: int, y: int) -> str:
 
 
 def chart(figure: Figure, text: str) -> Markup:
-    """A figure as SVG within the page: black and greys follow the colour of its text, letters are those of the page.
+    """A figure as SVG within the page: its colours follow those of the page, as letters do.
+
+    Black and greys are the colour of text, more or less of it; colours of lines have brighter twins on dark pages.
 
     Args:
         figure: A figure.
@@ -126,7 +129,9 @@ def chart(figure: Figure, text: str) -> Markup:
     drawn = re.sub(r'<svg height="[^"]*"', "<svg", drawn, count=1)
     drawn = re.sub(r' width="[\d.]+pt" height="[\d.]+pt"| width="[\d.]+pt"| height="[\d.]+pt"', "", drawn, count=2)
     drawn = re.sub(r' xmlns(:xlink)?="[^"]*"', "", drawn).replace("xlink:href", "href")
-    return tag("div", Markup(drawn), class_="chart", role="img", aria_label=text, style=f"max-width: {wide}px")
+    for place, colour in enumerate(COLOURS):
+        drawn = drawn.replace(colour.lower(), f"var(--series-{place})")
+    return tag("div", Markup(drawn), class_="chart", role="img", aria_label=text, style=f"--wide: {wide}px")
 
 
 def _as_text_colour(grey: re.Match[str]) -> str:

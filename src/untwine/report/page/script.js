@@ -19,12 +19,7 @@ for (const area of document.querySelectorAll(".traversals")) {
   });
   area.querySelector(".start")?.addEventListener("change", (event) => {
     for (const cards of area.querySelectorAll(".cards")) {
-      const sheets = cards.dataset.sheets.split(" ");
-      const chosen = sheets[Math.min(event.target.value, sheets.length - 1)];
-      for (const tile of cards.querySelectorAll(".tile")) {
-        tile.classList.remove(...sheets);
-        tile.classList.add(chosen);
-      }
+      cards.style.setProperty("--sheet", `var(--start-${event.target.value}, var(--start-0))`);
     }
   });
   for (const chooser of area.querySelectorAll(".model")) {
@@ -36,8 +31,14 @@ for (const area of document.querySelectorAll(".traversals")) {
 }
 for (const button of document.querySelectorAll(".copy")) {
   button.addEventListener("click", async () => {
-    await navigator.clipboard?.writeText(button.parentElement.querySelector("code").textContent);
-    button.textContent = "copied";
+    const lines = button.parentElement.querySelector("code");
+    try {
+      await navigator.clipboard.writeText(lines.textContent);
+      button.textContent = "copied";
+    } catch {
+      getSelection().selectAllChildren(lines); // a browser that does not let pages copy
+      button.textContent = "selected";
+    }
     setTimeout(() => (button.textContent = "copy"), 1500);
   });
 }

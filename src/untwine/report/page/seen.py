@@ -9,7 +9,7 @@ from untwine.report.page.contents import MOST_LATENTS, STEPS, Contents, Pictured
 from untwine.report.page.html import Markup, joined, paragraph, tag
 from untwine.report.page.pictures import sheet, signed_colours, strip, tile_class
 
-COLUMNS = 8  # of a Jacobian
+COLUMNS = 7  # of a Jacobian: with the image, two rows of four on a phone
 
 
 def reconstructions(contents: Contents) -> Markup | None:
@@ -73,16 +73,13 @@ def traversals(contents: Contents) -> Markup | None:
     if not contents.pictured:
         return None
     starts = contents.starts
-    rules, panels, numbers = [], [], iter(range(10_000))
+    panels = []
     for one in contents.pictured:
-        models = []
         images = [one.looks.traversals(example, STEPS, MOST_LATENTS) for example in range(min(starts, one.looks.shown))]
-        for i in range(len(one.looks.seeds)):
-            sheets = []
-            for of_example in images:
-                sheets.append(f"sheet{next(numbers)}")
-                rules.append(f".{sheets[-1]} {{ background-image: url({sheet(of_example[i])}) }}")
-            models.append(_model(one, i, sheets, hidden=i > 0))
+        models = [
+            _model(one, i, [sheet(of_example[i]) for of_example in images], hidden=i > 0)
+            for i in range(len(one.looks.seeds))
+        ]
         choose = _chooser("model", one.looks.seeds, f"the model of {one.case.label}") if len(models) > 1 else None
         title = tag("h3", one.case.label) if len(contents.cases) > 1 else None
         panels.append(tag("div", tag("header", title, choose), *models, class_="case"))
@@ -95,7 +92,6 @@ def traversals(contents: Contents) -> Markup | None:
     )
     return joined(
         [
-            tag("style", Markup("\n".join(rules))),
             tag("div", tag("div", start, every, class_="controls"), *panels, class_="traversals"),
             paragraph(note, quiet=True),
         ]
@@ -103,7 +99,14 @@ def traversals(contents: Contents) -> Markup | None:
 
 
 def _model(one: Pictured, i: int, sheets: list[str], hidden: bool) -> Markup:
-    """The latents of one model."""
+    """The latents of one model.
+
+    Args:
+        one: Its case.
+        i: Its place among the models that are shown.
+        sheets: The addresses of its sheets, one for each example through which traversals go.
+        hidden: Whether another model is shown at first.
+    """
     looks = one.looks
     order, nats = looks.useful
     latents = order[i, :MOST_LATENTS].tolist()
@@ -113,18 +116,13 @@ def _model(one: Pictured, i: int, sheets: list[str], hidden: bool) -> Markup:
         low, high = looks.ranges[i, latent]
         down = 100 * row / max(1, len(latents) - 1)
         shape = f"aspect-ratio: {x} / {y}; background-size: {100 * STEPS}% {100 * len(latents)}%; --down: {down:.4f}%"
-        tile = tag(
-            "div",
-            class_=f"{tile_class(x, y)} {sheets[0]}",
-            style=shape,
-            role="img",
-            aria_label=f"image along z{latent}",
-        )
+        tile = tag("span", class_=tile_class(x, y), style=shape, role="img", aria_label=f"image along z{latent}")
         unit = "" if looks.deterministic else " nats"
         text = tag("span", tag("b", f"z{latent}"), f" {short(nats[i, latent])}{unit}")
         ends = tag("small", f"{short(low)} to {short(high)}")
         cards.append(tag("label", tile, _slider(f"z{latent}"), text, ends, class_="card"))
-    return tag("div", *cards, class_="cards", data_sheets=" ".join(sheets), hidden=hidden)
+    addresses = "; ".join(f"--start-{number}: url({address})" for number, address in enumerate(sheets))
+    return tag("div", *cards, class_="cards", style=f"--sheet: var(--start-0); {addresses}", hidden=hidden)
 
 
 def _slider(label: str, class_: str | None = None) -> Markup:

@@ -70,7 +70,12 @@ def write_report(
     contents = Contents([opened(source, device) for source in found(sources)])
     sections: dict[Section, Markup] = {}
     for section in track(SECTIONS, "writing the page", len(SECTIONS), progress):
-        content = section.make(contents)
+        try:
+            content = section.make(contents)
+        except (
+            UntwineError
+        ) as error:  # such as weights that are not finite: the other sections are written all the same
+            content = paragraph(f"This cannot be shown: {error}")
         if content is not None:
             sections[section] = content
     try:
@@ -87,7 +92,8 @@ def page(contents: Contents, sections: Mapping[Section, Markup]) -> str:
         contents: What it is about.
         sections: The content of each section.
     """
-    title = ", ".join(run.name for run in contents.runs[:3]) + (" and more" if len(contents.runs) > 3 else "")
+    names = [run.name for run in contents.runs]
+    title = ", ".join(names) if len(names) < 4 else f"{len(names)} runs"
     links = [tag("a", section.name, href=f"#{section.name}") for section in sections]
     parts = [
         tag("section", tag("h2", section.title), content, id=section.name) for section, content in sections.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from untwine.train.ensemble import Ensemble
 from untwine.train.member import Member
 
 EXAMPLES = 5_000  # on which latents are measured
+MOST_BYTES = 2**28  # of examples: of large images there are fewer
 FEWEST = 20  # examples from which on there is mutual information (as many as there are bins)
 
 
@@ -38,7 +40,8 @@ class Looks:
         self.dataset = dataset
         self.seeds = [_seed(member) for member in self.ensemble.members]
         self.names = [member.name for member in self.ensemble.members]
-        self.indices = among(len(dataset), EXAMPLES, seed, purpose="examples of pictures")
+        count = max(shown, min(EXAMPLES, MOST_BYTES // (math.prod(dataset.shape) * dataset.dtype.itemsize)))
+        self.indices = among(len(dataset), count, seed, purpose="examples of pictures")
         self.shown = min(shown, len(self.indices))
 
     @property

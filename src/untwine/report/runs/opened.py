@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,8 @@ from untwine.train.member import Member
 from untwine.train.record import Record
 
 Source = str | Path | Ensemble
+
+_IDENTITY = re.compile(r"[0-9a-f]{16}$")
 
 
 @dataclass
@@ -83,13 +86,11 @@ class Case:
     Args:
         run: Their run.
         label: What tells this case from the others on the page.
-        own: The numbers in which the run's cases differ.
         members: The members.
     """
 
     run: OpenedRun
     label: str
-    own: dict[str, float]
     members: tuple[Member, ...]
 
     @property
@@ -194,28 +195,45 @@ def cases(runs: Sequence[OpenedRun]) -> list[Case]:
     """The cases of all runs, each with a label of its own.
 
     Args:
-        runs: Opened runs.
+        runs: Opened runs, whose names tell them apart.
     """
-    names = _distinct(runs)
     result = []
-    for run, name in zip(runs, names, strict=True):
-        groups: dict[str, tuple[dict[str, float], list[Member]]] = {}
+    for run in runs:
+        groups: dict[str, list[Member]] = {}
         for member, own in zip(run.members, own_numbers([member.spec for member in run.members]), strict=True):
-            groups.setdefault(in_words(own), (own, []))[1].append(member)
-        for text, (own, members) in groups.items():
-            parts = [name] if len(runs) > 1 or not text else []
-            result.append(Case(run, " · ".join([*parts, *([text] if text else [])]), own, tuple(members)))
+            groups.setdefault(in_words(own), []).append(member)
+        for text, members in groups.items():
+            parts = [run.name if len(runs) > 1 or not text else "", text]
+            result.append(Case(run, " · ".join(filter(None, parts)), tuple(members)))
     return result
 
 
-def _distinct(runs: Sequence[OpenedRun]) -> list[str]:
-    """A name for each run, with as many of its parents as tell it from the others."""
+def name_apart(runs: Sequence[OpenedRun]) -> None:
+    """Give each run a name that no other has: that of its folder, with as many of its parents as it takes.
+
+    Folders that a store names by the identity of their run, which says nothing to people, are named by method and by
+    the numbers that set them apart.
+
+    Args:
+        runs: Opened runs, whose names are changed.
+    """
+    for run, own in zip(runs, own_numbers([run.spec() for run in runs]), strict=True):
+        if _IDENTITY.match(run.name):
+            within = own_numbers([member.spec for member in run.members])[0]
+            apart = in_words({key: value for key, value in own.items() if key not in within})
+            run.name = f"{run.members[0].method.replace('_', '-')} {apart}".strip()
+        elif run.path is not None:
+            parts = run.path.resolve().parts
+            others = [other.path.resolve().parts for other in runs if other is not run and other.path is not None]
+            alike = max((_common_end(parts, other) for other in others), default=0)
+            run.name = "/".join(parts[-1 - alike :])
     names = [run.name for run in runs]
-    for depth in range(2, 6):
-        if len(set(names)) == len(names):
-            break
-        names = [
-            "/".join(run.path.resolve().parts[-depth:]) if run.path and names.count(name) > 1 else name
-            for run, name in zip(runs, names, strict=True)
-        ]
-    return [name if names.count(name) == 1 else f"{name} #{i + 1}" for i, name in enumerate(names)]
+    for i, run in enumerate(runs):
+        if names.count(run.name) > 1:
+            run.name = f"{run.name} #{names[: i + 1].count(run.name)}"
+
+
+def _common_end(first: Sequence[str], second: Sequence[str]) -> int:
+    """How many parts at their ends two paths share."""
+    pairs = zip(reversed(first), reversed(second), strict=False)
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(first), len(second)))
