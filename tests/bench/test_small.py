@@ -10,7 +10,7 @@ from helpers import tiny
 import untwine as uw
 from untwine.bench import batching, kinks, metrics, peers
 from untwine.cli import main
-from untwine.cli.bench import BENCHES
+from untwine.cli.commands.bench import BENCHES
 from untwine.errors import UntwineError
 
 

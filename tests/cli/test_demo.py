@@ -14,7 +14,7 @@ from scipy import stats
 
 import untwine as uw
 from untwine.cli import COMMANDS, main
-from untwine.cli.demo import NEXT
+from untwine.cli.commands.demo import NEXT
 from untwine.experiments.demo import folder, page, plan, run_demo, sentences
 from untwine.experiments.engine.comparisons import Higher
 from untwine.experiments.engine.findings import judge

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from untwine.cli import COMMANDS, helptext, main
-from untwine.cli.train import NETWORKS, OPTIMISERS
+from untwine.cli.commands.train import NETWORKS, OPTIMISERS
 from untwine.model.networks import networks
 from untwine.train.steps.optimisers import optimisers
 

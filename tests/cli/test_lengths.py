@@ -21,7 +21,7 @@ def runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[uw.Run]:
     """The runs that a command would have trained."""
     found: list[uw.Run] = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("untwine.cli.train.fit", lambda run, *_: found.append(run))
+    monkeypatch.setattr("untwine.cli.commands.train.fit", lambda run, *_: found.append(run))
     return found
 
 

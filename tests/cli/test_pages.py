@@ -68,10 +68,10 @@ def test_examples_work(kind: str, name: str, monkeypatch: pytest.MonkeyPatch, tm
     (tmp_path / "pictures").mkdir()
     absent = kind == "datasets" and (public_of(datasets[name]) is not None or name in ("images", "split", "tiled"))
     runs: list[Any] = []
-    monkeypatch.setattr("untwine.cli.train.fit", lambda run, *_: runs.append(run))
+    monkeypatch.setattr("untwine.cli.commands.train.fit", lambda run, *_: runs.append(run))
     monkeypatch.setattr("untwine.cli.named.carried_out", lambda *given: pytest.skip("reached the drawing"))
     if absent:
-        monkeypatch.setattr("untwine.cli.train._run", lambda *_: None)
+        monkeypatch.setattr("untwine.cli.commands.train._run", lambda *_: None)
     examples = page(kind, name)["examples"]
     for command in examples["commands"]:
         program, *arguments = shlex.split(command)

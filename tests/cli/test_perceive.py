@@ -17,7 +17,7 @@ import untwine as uw
 from untwine.analysis.importance import Importance, Row
 from untwine.analysis.perception import factor_importance
 from untwine.cli import main
-from untwine.cli import perceive as cli_perceive
+from untwine.cli.commands import perceive as cli_perceive
 from untwine.errors import UntwineError
 from untwine.model.likelihoods import Likelihood
 from untwine.report import perceived_factors, perception

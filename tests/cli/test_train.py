@@ -59,7 +59,7 @@ def test_flags_reach_the_run():
 
 def test_defaults_are_those_of_python(monkeypatch: pytest.MonkeyPatch):
     found: list[Any] = []
-    monkeypatch.setattr("untwine.cli.train.fit", lambda *given: found.append(given))
+    monkeypatch.setattr("untwine.cli.commands.train.fit", lambda *given: found.append(given))
     published = ["--steps", "300000"]  # without them a CPU gets fewer (test_lengths.py)
     assert main(["train", "jl1-vae", "--dataset", "three-dots", *published]) == 0
     [(run, out, options, as_json)] = found

@@ -19,23 +19,29 @@ from untwine._version import __version__
 from untwine.cli.usage import UsageError
 from untwine.errors import UntwineError, unknown
 
-# The module of each command, and its line in the help.
+# The file of each command in `commands/`, and its line in the help.
 COMMANDS = {
-    "demo": ("untwine.cli.demo", "train two methods in a few minutes, and see what sets them apart"),
-    "train": ("untwine.cli.train", "train a method on a dataset, or resume a run that was stopped"),
-    "evaluate": ("untwine.cli.evaluate", "score runs with any metric, global or local, and compare them"),
-    "show": ("untwine.cli.show", "draw traversals, Jacobian columns, reconstructions, curves or information of a run"),
-    "report": ("untwine.cli.report", "write one HTML page about runs: curves, scores, pictures, warnings"),
-    "explore": ("untwine.cli.explore", "move the latents of trained models on a page in your browser"),
-    "reproduce": ("untwine.cli.reproduce", "reproduce the figures and tables of the papers, one command each"),
-    "export": ("untwine.cli.export", "write models as ONNX files, or publish them with a model card"),
-    "perceive": ("untwine.cli.perceive", "measure how a loss perceives a dataset's factors, before any training"),
-    "methods": ("untwine.cli.lists", "list the methods, or explain one: untwine methods jl1-vae"),
-    "metrics": ("untwine.cli.lists", "list the metrics, or explain one: untwine metrics mig"),
-    "networks": ("untwine.cli.lists", "list the networks, or explain one: untwine networks conv"),
-    "datasets": ("untwine.cli.lists", "list the datasets, or explain one: untwine datasets dsprites"),
-    "data": ("untwine.cli.data", "list, fetch, check and show datasets: untwine data list"),
-    "bench": ("untwine.cli.bench", "measure speed and quality on this machine"),
+    "demo": ("demo", "train two methods in a few minutes, and see what sets them apart"),
+    "train": ("train", "train a method on a dataset, or resume a run that was stopped"),
+    "evaluate": ("evaluate", "score runs with any metric, global or local, and compare them"),
+    "show": (
+        "untwine.cli.commands.show",
+        "draw traversals, Jacobian columns, reconstructions, curves or information of a run",
+    ),
+    "report": ("report", "write one HTML page about runs: curves, scores, pictures, warnings"),
+    "explore": ("explore", "move the latents of trained models on a page in your browser"),
+    "reproduce": ("reproduce", "reproduce the figures and tables of the papers, one command each"),
+    "export": ("export", "write models as ONNX files, or publish them with a model card"),
+    "perceive": (
+        "untwine.cli.commands.perceive",
+        "measure how a loss perceives a dataset's factors, before any training",
+    ),
+    "methods": ("lists", "list the methods, or explain one: untwine methods jl1-vae"),
+    "metrics": ("lists", "list the metrics, or explain one: untwine metrics mig"),
+    "networks": ("lists", "list the networks, or explain one: untwine networks conv"),
+    "datasets": ("lists", "list the datasets, or explain one: untwine datasets dsprites"),
+    "data": ("data", "list, fetch, check and show datasets: untwine data list"),
+    "bench": ("bench", "measure speed and quality on this machine"),
 }
 
 
@@ -82,7 +88,7 @@ def _run(words: list[str]) -> int:
         raise UsageError(str(unknown("command", first, COMMANDS)))
     import_installed_parts()
     import_parts(imports)
-    command = getattr(importlib.import_module(COMMANDS[first][0]), first)
+    command = getattr(importlib.import_module(f"untwine.cli.commands.{COMMANDS[first][0]}"), first)
     return command(rest) or 0
 
 

@@ -12,7 +12,7 @@ from sklearn.metrics import mutual_info_score
 
 import untwine as uw
 from untwine.cli import main
-from untwine.cli import train as train_cli
+from untwine.cli.commands import train as train_cli
 from untwine.report.runs import show
 from untwine.report.runs.commands import evaluate_command, train_command
 from untwine.report.runs.looks import Looks

@@ -90,7 +90,7 @@ def networks(args: list[str]) -> None:
 
 def datasets(args: list[str]) -> None:
     """List the datasets as `untwine data list` does, or show one: what it holds, its arguments, its licence."""
-    from untwine.cli.data import data
+    from untwine.cli.commands.data import data
     from untwine.data import datasets
 
     name, as_json = _asked("datasets", "three-dots", args, datasets)
