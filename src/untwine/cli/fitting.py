@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -57,4 +58,5 @@ def _print_members(out: Path, members: dict[str, Any], trained: list[str]) -> No
     output.members(members)
     print(f"Results are in {out}")
     if any(member["state"] == "done" for member in members.values()):
-        print(f'Continue in Python: import untwine; ensemble = untwine.load("{out}")')
+        print(f"A page about it: untwine report {shlex.quote(str(out))}")
+        print(f"Continue in Python: import untwine; ensemble = untwine.load({str(out)!r})")

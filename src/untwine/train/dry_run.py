@@ -74,7 +74,7 @@ def _warn_of_rare_penalties(pack: Pack, steps: int) -> None:
     for name, every in pack.every.items():
         if 100 * every > steps:
             warnings.warn(
-                f"{name!r} is computed at every {every:,}th step alone, and so {-(-steps // every):,} times in "
+                f"{name!r} is computed at one step of {every:,}, and so {-(-steps // every):,} times in "
                 f"{steps:,} steps",
                 stacklevel=4,
             )
