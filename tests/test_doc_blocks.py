@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import untwine as uw
 from untwine.cli import flags, main
 
 ROOT = Path(__file__).parents[1]
@@ -193,6 +194,25 @@ def run_command(words: list[str], parsed_only: bool, patch: pytest.MonkeyPatch) 
         pytest.fail(f"a command that nothing runs: {shlex.join(words)}")
 
 
+@pytest.fixture
+def own_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a page registers is known to its test alone."""
+    from untwine.data.specs import datasets
+    from untwine.methods import methods
+    from untwine.metrics.score import metrics
+    from untwine.model.networks import networks
+    from untwine.parts import Part
+    from untwine.train.steps.optimisers import optimisers
+
+    for name in dir(uw):  # all that Untwine has is registered first: else it would be forgotten with the page's parts
+        getattr(uw, name)
+    kinds = [kind.registry for kind in Part.__subclasses__() if "registry" in vars(kind)]
+    assert len(kinds) > 3
+    for registry in (datasets, methods, metrics, networks, optimisers, *kinds):
+        monkeypatch.setattr(registry, "_entries", dict(registry._entries))
+
+
+@pytest.mark.usefixtures("own_names")
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of models that have hardly been trained
 @pytest.mark.parametrize("name", pages())
 def test_the_blocks_of_the_page_run(
