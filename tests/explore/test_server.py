@@ -91,6 +91,7 @@ def test_codes_are_bounded(client: Any, code: Any):
 def test_codes_that_are_no_numbers(client: Any):
     for number in (math.nan, math.inf):  # not JSON, but Python reads it
         assert "made of numbers" in client.ask("decode", code=[0, 0, 0, number])["error"]
+    assert "lies between" in client.ask("decode", code=[0, 0, 0, 10**400])["error"]  # larger than any float
 
 
 @pytest.mark.parametrize("example", [-1, 300, 2**40, 1.5, "0", None, [0]])

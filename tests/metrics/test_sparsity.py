@@ -88,5 +88,5 @@ def test_codes_of_any_scale():
 def test_packs_and_errors():
     codes = RNG.normal(size=(3, 20, 4))
     assert hoyer(codes).values.tolist() == [float(hoyer(one)) for one in codes]
-    with pytest.raises(UntwineError, match="it needs two or more, not 1"):
+    with pytest.raises(UntwineError, match="it needs models of two or more latents, not 1"):
         hoyer(codes[0, :, :1])

@@ -57,6 +57,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `untwine methods | head` has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:  # a full disk, a file in place of a folder, no right to write
+        _say(f"{error.filename or 'a file'}: {error.strerror or error}")
+        return 1
     except SystemExit as stop:  # tyro, after its help (0) or its message (2)
         return stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 2
 

@@ -105,10 +105,13 @@ def _code(question: Question, model: Model) -> list[float]:
     if not isinstance(code, list) or len(code) != count:
         raise UntwineError(f"a code of this model is a list of {count} numbers")
     for number in code:
-        if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
+        # An integer of many digits is no float, and so cannot be asked whether it is finite.
+        finite = isinstance(number, int) or (isinstance(number, float) and math.isfinite(number))
+        if isinstance(number, bool) or not finite:
             raise UntwineError(f"a code is made of numbers, not {str(number)[:50]!r}")
         if abs(number) > LARGEST:
-            raise UntwineError(f"a number of a code lies between -{LARGEST:,.0f} and {LARGEST:,.0f}, not at {number:g}")
+            shown = str(number)[:20]
+            raise UntwineError(f"a number of a code lies between -{LARGEST:,.0f} and {LARGEST:,.0f}, not at {shown}")
     return [float(number) for number in code]
 
 

@@ -67,7 +67,10 @@ def prepared(content: bytes, shape: tuple[int, ...]) -> UInt8[np.ndarray, "chann
             with Image.open(io.BytesIO(content), formats=FORMATS) as opened:
                 if math.prod(opened.size) > MOST_PIXELS:  # nothing but the size has been read
                     raise Image.DecompressionBombError
-                picture = uniform(opened)
+                channels, y, x = shape
+                picture = eight_bits(filling(uniform(opened), x, y)).convert("L" if channels == 1 else "RGB")
+    except UntwineError as error:
+        raise UntwineError(f"this picture cannot be used: {error}") from None
     except Image.DecompressionBombError:
         raise UntwineError(
             f"this picture has more than {MOST_PIXELS // 10**6} million pixels: make it smaller"
@@ -78,9 +81,7 @@ def prepared(content: bytes, shape: tuple[int, ...]) -> UInt8[np.ndarray, "chann
     except (OSError, SyntaxError, ValueError, EOFError, ArithmeticError) as error:
         why = str(error).partition("\n")[0][:200] or type(error).__name__
         raise UntwineError(f"this picture is broken ({why})") from None
-    channels, y, x = shape
-    pixels = np.array(eight_bits(filling(picture, x, y)).convert("L" if channels == 1 else "RGB"))
-    return np.ascontiguousarray(pixels.reshape(y, x, channels).transpose(2, 0, 1))
+    return np.ascontiguousarray(np.array(picture).reshape(y, x, channels).transpose(2, 0, 1))
 
 
 def _bytes(values: Float[np.ndarray, "..."]) -> UInt8[np.ndarray, "..."]:

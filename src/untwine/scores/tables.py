@@ -37,7 +37,7 @@ def to_latex(rows: Sequence[Row]) -> str:
     r"""The rows of `Scores.summary()` as a LaTeX table (`\usepackage{booktabs}`).
 
     It has the mean, twice its standard error, and Student's 95% interval. Two models have their range in place of an
-    interval. Rows may have a `run`; those of a metric then stand together.
+    interval, marked as such. Rows may have a `run`; those of a metric then stand together.
     """
     runs = _of_runs(rows)
     heads = ["metric", *runs, "models", "mean", r"95\% interval"]
@@ -54,7 +54,11 @@ def to_latex(rows: Sequence[Row]) -> str:
             shown = "" if runs and j else latex_text(name)
             lines.append(" & ".join([shown, *of_run, str(row["count"]), _mean(row), _interval(row)]) + r" \\")
             remarks += [f"% {' '.join(str(text) for text in (name, *map(row.get, runs)))}: {n}" for n in row["notes"]]
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", *remarks]) + "\n"
+    lines.append(r"\bottomrule")
+    if any(row["count"] == 2 for row in rows):
+        width = 4 + len(runs)
+        lines.append(rf"\multicolumn{{{width}}}{{l}}{{$^*$ The range of two models, not an interval.}} \\")
+    return "\n".join([*lines, r"\end{tabular}", *remarks]) + "\n"
 
 
 def to_frame(rows: Sequence[Row]) -> Any:
@@ -116,7 +120,7 @@ def _mean(row: Row) -> str:
 
 def _interval(row: Row) -> str:
     if row["count"] == 2:
-        return f"{_number(row['range'][0])} to {_number(row['range'][1])}"
+        return f"{_number(row['range'][0])} to {_number(row['range'][1])}$^*$"
     return "--" if row["interval"] is None else f"[{', '.join(map(_number, row['interval']))}]"
 
 

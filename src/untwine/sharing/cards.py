@@ -74,7 +74,8 @@ def _settings(record: Record, done: Sequence[Mapping[str, Any]]) -> dict[str, st
     spec = record.run().to_json()
     method = {f"method, {key}": value for key, value in spec["method"].items() if key != "name" and value is not None}
     network = {key: value for key, value in spec["network"].items() if key != "name"}
-    plain = {key: spec[key] for key in ("latents", "steps", "batch_size", "lr", "sampling", "precision", "standardise")}
+    plain = ("latents", "steps", "batch_size", "lr", "holdout", "sampling", "precision", "standardise")
+    plain = {key: spec[key] for key in plain if spec.get(key) is not None}
     settings = {"method": _method(spec), **method, "dataset": _dataset(spec), "network": spec["network"]["name"]}
     settings |= {f"network, {key}": value for key, value in network.items()} | plain
     settings |= {"optimiser": spec["optimiser"]["name"], "seeds": [entry["seed"] for entry in done]}

@@ -15,6 +15,7 @@ from untwine.errors import UntwineError, brief
 from untwine.scores import storage
 from untwine.scores.scores import Scores
 from untwine.sharing.cards import model_card
+from untwine.train.checkpoint import read_tensors
 from untwine.train.ensemble import Ensemble, load
 from untwine.train.record import Record
 
@@ -37,6 +38,11 @@ def save_for_hub(run: str | Path | Ensemble, folder: str | Path, name: str | Non
     done = [entry for entry in record.entries if entry["state"] == "done"]
     if not done:
         raise UntwineError(f"no member of {record.path} is finished: there is nothing to publish")
+    for entry in done:
+        try:
+            read_tensors(record.path / entry["file"], entry["sha256"])
+        except (OSError, ValueError) as error:
+            raise UntwineError(f"the weights of {entry['name']} cannot be published: {error}") from None
     for path in _local_paths(record.content["run"]["dataset"]):
         warnings.warn(f"run.json names a path of this machine, which others will see: {path}", stacklevel=2)
     target.mkdir(parents=True, exist_ok=True)

@@ -78,8 +78,15 @@ class Ensemble:
         return runs[0]
 
     def dataset(self) -> Dataset:
-        """The dataset that the members were trained on."""
-        return self.run.make_dataset()
+        """The dataset that the members were trained on, with a warning where its files have changed since."""
+        data = self.run.make_dataset()
+        before = None if self.record is None else self.record.content.get("content")
+        if before is not None and data.content != before:
+            warnings.warn(
+                f"the pictures of {data!r} are not those that {self.path} was trained on: they have changed since",
+                stacklevel=2,
+            )
+        return data
 
     @property
     def scores(self) -> Scores:
@@ -103,11 +110,14 @@ class Ensemble:
         if len(names) > _SHOWN:
             names = [*names[: _SHOWN - 2], "...", names[-1]]
         members = f"{len(self)} member{'s' * (len(self) > 1)}"
-        return f"Ensemble({self._title()}, {self.info.latents} latents, {members}: {listed(names)})"
+        return f"Ensemble({self._title()}, {self._latents()}, {members}: {listed(names)})"
+
+    def _latents(self) -> str:
+        return f"{self.info.latents} latent{'s' * (self.info.latents > 1)}"
 
     def _repr_html_(self) -> str:
         """The members with the terms that they logged last, for notebooks."""
-        heading = f"Ensemble of {self._title()}, {self.info.latents} latents"
+        heading = f"Ensemble of {self._title()}, {self._latents()}"
         return card(heading, *last_terms([member.name for member in self.members], self.history))
 
     def _title(self) -> str:
@@ -164,8 +174,8 @@ class Ensemble:
             n: How many.
             seed: Which samples: members with the same prior get the same codes.
         """
-        if n < 1:
-            raise UntwineError(f"the number of samples must be 1 or more, not {n}")
+        if not isinstance(n, int) or n < 1:
+            raise UntwineError(f"the number of samples must be a whole number from 1 on, not {n!r}")
         shape = n, self._stack.template.prior.uniforms
         uniforms = torch.from_numpy(streams.np_uniform(seed, "sample", shape)).float().to(self.device)
         return self.decode(self._stack.map(lambda vae, u: vae.prior.sample(u), self._weights, uniforms, shared=True))

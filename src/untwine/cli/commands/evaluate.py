@@ -72,8 +72,6 @@ def evaluate(args: list[str]) -> None:
                 raise
             failures.append(str(error) if str(path) in str(error) else f"{path}: {error}")
     scored = {path: scores for path, scores in runs.items() if scores}
-    for file in parsed.table if scored else ():
-        score_files.write(file, scored)
     compared = comparisons(runs) if parsed.compare else []
     if parsed.json:
         content = {path: {"scores": scores.entries, "summary": scores.summary()} for path, scores in runs.items()}
@@ -82,9 +80,11 @@ def evaluate(args: list[str]) -> None:
         for path, scores in scored.items():
             tables.scores(path, scores.summary())
         tables.comparisons(compared)
-        if scored:
-            written = [*(Path(path) / storage.FILE for path in scored), *parsed.table]
-            print(f"Scores are in {', '.join(map(str, written))}")
+    for file in parsed.table if scored else ():
+        score_files.write(file, scored)
+    if scored and not parsed.json:
+        written = [*(Path(path) / storage.FILE for path in scored), *parsed.table]
+        print(f"Scores are in {', '.join(map(str, written))}")
     if failures:
         raise UntwineError("\n".join(failures))
 

@@ -42,6 +42,13 @@ def export(args: list[str]) -> None:
         raise UsageError(f"export needs the folder of a run, before any options: {USAGE}")
     if not (parsed.onnx or parsed.hub_folder or parsed.hub):
         raise UsageError(f"say what to write: --onnx, --hub-folder DIR or --hub USER/NAME, as in: {USAGE} --onnx")
+    for flag, given, needed in (
+        ("--members", parsed.members, "--onnx"),
+        ("--out", parsed.out, "--onnx"),
+        ("--public", parsed.public, "--hub"),
+    ):
+        if given and not getattr(parsed, needed[2:]):
+            raise UsageError(f"{flag} belongs to {needed}, which was not given")
     written = _write(path, parsed)
     if parsed.json:
         output.as_json(written)

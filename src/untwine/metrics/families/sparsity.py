@@ -39,7 +39,7 @@ def hoyer(codes: Float64[np.ndarray, "n d"], normalise: bool = True) -> Outcome:
     (1.0, 0.0)
     """
     if codes.shape[1] < 2:
-        raise UntwineError("hoyer compares the codes of a sample with each other: it needs two or more, not 1")
+        raise UntwineError("hoyer compares latents with each other: it needs models of two or more latents, not 1")
     if normalise:
         deviation = codes.std(0)
         deviation[dead_codes(codes)] = 0  # exactly, whatever rounding does

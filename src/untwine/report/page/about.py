@@ -168,11 +168,12 @@ def again(contents: Contents) -> Markup:
         pieces.append(joined([title, words, block(python) if lines is None else None, block("\n".join(commands))]))
     if paths:
         joint = shlex.join(paths)
-        first = shlex.quote(paths[0])
+        shown = [str(one.case.run.path) for one in contents.pictured if one.case.run.path is not None]
+        single = f"{shlex.quote(shown[0])} --what traversals" if shown else f"{shlex.quote(paths[0])} --what curves"
         pieces.append(
             paragraph("This page again, single pictures of it, and an explorer with a slider for each latent:")
         )
-        pieces.append(block(f"untwine report {joint}\nuntwine show {first} --what traversals\nuntwine explore {joint}"))
+        pieces.append(block(f"untwine report {joint}\nuntwine show {single}\nuntwine explore {joint}"))
     return joined(pieces)
 
 

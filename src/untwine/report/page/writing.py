@@ -67,6 +67,8 @@ def write_report(
         raise UntwineError("a report needs a run: give its folder")
     alone = sources[0] if len(sources) == 1 and not isinstance(sources[0], Ensemble) else None
     target = Path(out) if out is not None else Path(alone or ".") / "report.html"
+    if target.suffix not in (".html", ".htm"):
+        raise UntwineError(f"a report is a page: its file ends in .html, unlike {str(target)!r}")
     contents = Contents([opened(source, device) for source in found(sources)])
     sections: dict[Section, Markup] = {}
     for section in track(SECTIONS, "writing the page", len(SECTIONS), progress):

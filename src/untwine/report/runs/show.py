@@ -60,11 +60,12 @@ def information(looks: Looks, latents: int) -> Pictures:
     return {"": figures.information(rows, names, order, looks.names, title=title)}
 
 
+INFORMATION = "information"  # also of what is no image
 PICTURES: dict[str, Callable[[Looks, int], Pictures]] = {
     "traversals": traversals,
     "columns": columns,
     "reconstructions": reconstructions,
-    "information": information,
+    INFORMATION: information,
 }
 CURVES = "curves"  # needs the log alone
 WHAT = (*PICTURES, CURVES)
@@ -96,9 +97,10 @@ def show(
     check_show(what, out, latents, examples, seed)
     source = opened(run, device)
     target = Path(out) if out is not None else Path("shown") / f"{slug(source.name)}-{what}.png"
-    drawn = (
-        _curves(source, members) if what == CURVES else PICTURES[what](_looks(source, members, examples, seed), latents)
-    )
+    if what == CURVES:
+        drawn = _curves(source, members)
+    else:
+        drawn = PICTURES[what](_looks(source, members, examples, seed, images=what != INFORMATION), latents)
     files = []
     for end, figure in drawn.items():
         file = target.with_name("-".join(filter(None, (target.stem, slug(end)))) + target.suffix)
@@ -132,7 +134,7 @@ def _only(run: OpenedRun, names: Sequence[str]) -> list[dict[str, Any]]:
     return [line for line in lines if line["members"]]
 
 
-def _looks(run: OpenedRun, members: Sequence[str], examples: int, seed: int) -> Looks:
+def _looks(run: OpenedRun, members: Sequence[str], examples: int, seed: int, images: bool = True) -> Looks:
     if run.ensemble is None:
         why = run.damage[0].text if run.damage else "no model is finished"
         raise UntwineError(f"there is no model of {run.name} to show: {why}")
@@ -141,7 +143,7 @@ def _looks(run: OpenedRun, members: Sequence[str], examples: int, seed: int) -> 
     finished = [member.name for member in run.ensemble.members]
     names = _named(members, finished) if members else finished[:MOST_MODELS]
     looks = Looks(run.ensemble, run.dataset, [finished.index(name) for name in names], examples, seed)
-    if not looks.has_images:
+    if images and not looks.has_images:
         raise UntwineError(
             f"examples of {run.dataset!r} are no images of one or three channels: there is nothing to show"
         )
