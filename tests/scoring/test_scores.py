@@ -210,7 +210,7 @@ def test_a_table_of_several_runs(scores: uw.Scores, tmp_path: Path):
     first, second = (line.split(" & ") for line in lines[4:6])
     assert first[:3] == ["mig(points=100)", r"runs/a\_1", "3"] and second[:3] == ["", "runs/b", "2"]
     low, high = sorted(half["mig"].values)
-    assert second[4] == rf"{low:.3f} to {high:.3f} \\" and lines[6] == r"\addlinespace"
+    assert second[4] == rf"{low:.3f} to {high:.3f}$^*$ \\" and lines[6] == r"\addlinespace"
     tables.write(tmp_path / "both.csv", {"a": scores, "b": half})
     with (tmp_path / "both.csv").open() as file:
         rows = list(csv.DictReader(file))
