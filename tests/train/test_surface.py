@@ -59,7 +59,7 @@ def test_samples_are_decoded_draws_of_the_prior(dots: uw.Ensemble, monkeypatch: 
     seen.clear()
     dots.sample(4_000, seed=3)
     codes = seen[0].double()
-    # Of 4,000 draws the mean is four standard errors away at most, and the standard deviation likewise.
+    # The mean and the deviation of 4,000 draws may be off by four standard errors.
     scale = torch.tensor([0.5, 2.0, 1.0]).double()
     assert ((codes.mean(1) - torch.tensor([1.0, -2.0, 0.0])).abs() < 4 * scale / 4_000**0.5).all()
     assert ((codes.std(1) - scale).abs() < 4 * scale / 8_000**0.5).all()

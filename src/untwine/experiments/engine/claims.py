@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import Any, TypeAlias
 
-from untwine.experiments.engine.findings import LEAST, Finding, short, too_few
+from untwine.experiments.engine.findings import LEAST, Finding, Where, short, too_few
 from untwine.experiments.engine.rows import Rows
 from untwine.metrics import statistics
-
-Where: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True)

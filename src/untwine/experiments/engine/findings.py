@@ -8,9 +8,9 @@ numbers without chance, such as a pixel's mean, has no test.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from untwine.experiments.engine.rows import Rows
 from untwine.metrics import statistics
@@ -20,6 +20,7 @@ REPRODUCED: Verdict = "reproduced"
 PARTLY: Verdict = "partly"
 NOT: Verdict = "not"
 UNTESTABLE: Verdict = "not testable here"
+Where: TypeAlias = Mapping[str, Any]  # columns of rows, and their values
 LEVEL = 0.05
 LEAST = statistics.LEAST_FOR_INTERVAL  # models on each side of a test
 

@@ -76,7 +76,7 @@ def write_report(
             content = section.make(contents)
         except (
             UntwineError
-        ) as error:  # such as weights that are not finite: the other sections are written all the same
+        ) as error:  # such as weights that are not finite; the other sections are written all the same
             content = paragraph(f"This cannot be shown: {error}")
         if content is not None:
             sections[section] = content
