@@ -9,15 +9,16 @@ a text or a file. An annotation may carry bounds; a type checker sees the plain 
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from untwine.coercion import coerce, expected
-from untwine.errors import UntwineError, unknown
+from untwine.errors import UntwineError, WrongCall, unknown
 from untwine.quantities import (
     Count,
     EachNonNegative,
@@ -48,10 +49,14 @@ __all__ = [
     "Whole",
     "bind",
     "bind_names",
+    "checked",
     "coerce",
     "expected",
     "hints",
 ]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def hints(function: Callable[..., Any]) -> dict[str, Any]:
@@ -163,3 +168,52 @@ def bind_names(
 def _usage(signature: inspect.Signature) -> str:
     plain = [parameter.replace(annotation=parameter.empty) for parameter in signature.parameters.values()]
     return str(signature.replace(parameters=plain, return_annotation=signature.empty))
+
+
+def checked(*free: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """A decorator for functions that users call: wrong names and values are refused, as `bind` refuses them.
+
+    Args:
+        free: Arguments that the function checks itself; "*" is all of them, so that only names are checked.
+
+    >>> @checked()
+    ... def sample(n: Count, seed: int = 0): return n
+    >>> sample("a")
+    Traceback (most recent call last):
+    untwine.errors.WrongCall: n of sample must be a whole number, 1 or more, not 'a'
+    """
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        what, signature = function.__name__, inspect.signature(function)
+        if what == "__init__":
+            what = function.__qualname__.split(".")[-2]
+        of_method = next(iter(signature.parameters), "") == "self"
+        if of_method:
+            signature = signature.replace(parameters=list(signature.parameters.values())[1:])
+
+        @functools.cache
+        def checks() -> dict[str, Any]:
+            """The annotations of what is checked here; resolved at the first call, as they may name later classes."""
+            kinds = {name: parameter.kind for name, parameter in signature.parameters.items()}
+            various = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+            return {
+                name: hint
+                for name, hint in hints(function).items()
+                if name in kinds and not {name, "*"} & set(free) and kinds[name] not in various
+            }
+
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> T:
+            owner, own = (args[:1], args[1:]) if of_method else ((), args)
+            try:
+                bound = bind_names(what, signature, own, kwargs)
+                for name, value in bound.arguments.items():
+                    if name in checks() and not (value is None and signature.parameters[name].default is None):
+                        bound.arguments[name] = coerce(value, checks()[name], f"{name} of {what}")
+            except UntwineError as error:
+                raise WrongCall(str(error)) from None
+            return function(*owner, *bound.args, **bound.kwargs)  # type: ignore[misc]
+
+        return call
+
+    return decorate

@@ -5,6 +5,8 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
+from untwine.errors import printable
+
 MOST = 50  # rows
 
 
@@ -23,8 +25,8 @@ def card(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> s
     lines += [_row(row, "td") for row in rows[:MOST]]
     if len(rows) > MOST:
         lines.append(_row([f"and {len(rows) - MOST} more"], "td"))
-    return f"<table><caption>{html.escape(title)}</caption>{''.join(lines)}</table>"
+    return f"<table><caption>{html.escape(printable(title))}</caption>{''.join(lines)}</table>"
 
 
 def _row(cells: Sequence[str], tag: str) -> str:
-    return f"<tr>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in cells)}</tr>"
+    return f"<tr>{''.join(f'<{tag}>{html.escape(printable(cell))}</{tag}>' for cell in cells)}</tr>"

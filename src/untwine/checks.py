@@ -17,12 +17,50 @@ def as_array(value: Any) -> np.ndarray:
     dtype('float32')
     """
     if hasattr(value, "detach"):
-        value = value.detach().cpu()
+        value = dense(value).detach().cpu()
         value = value.float() if value.is_floating_point() and value.element_size() < 4 else value
     try:
         return np.asarray(value)
-    except ValueError as error:  # rows of different lengths
-        raise UntwineError(f"this is no array of numbers: {error}") from None
+    except ValueError:
+        raise UntwineError("this is no array of numbers: its rows have different lengths") from None
+
+
+def dense(tensor: Any, what: str = "this tensor") -> Any:
+    """A tensor of torch, refused where its numbers are not simply there: sparse, nested, quantised, or without any.
+
+    Args:
+        tensor: The tensor.
+        what: What it is, for the error.
+    """
+    if tensor.is_meta:
+        raise UntwineError(f"{what} has no numbers: it is on the device 'meta'")
+    if tensor.is_nested:
+        raise UntwineError(f"{what} is nested: its rows have different lengths")
+    if str(tensor.layout) != "torch.strided":
+        raise UntwineError(f"{what} is sparse: give x.to_dense()")
+    if tensor.is_quantized:
+        raise UntwineError(f"{what} is quantised: give x.dequantize()")
+    return tensor
+
+
+def numbers(value: Any, what: str) -> np.ndarray:
+    """A NumPy array of numbers from an array or lists; texts, objects and rows of different lengths are refused.
+
+    Args:
+        value: The array or lists.
+        what: What its values are, for the error: "examples".
+
+    >>> numbers("hello", "examples")
+    Traceback (most recent call last):
+    untwine.errors.UntwineError: examples must be an array of numbers, not 'hello'
+    """
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError):
+        raise UntwineError(f"{what} must be an array of numbers: rows have different lengths") from None
+    if array.dtype.kind not in "biufc":
+        raise UntwineError(f"{what} must be an array of numbers, not {value!r:.80}")
+    return np.ascontiguousarray(array) if array.ndim else array
 
 
 def finite(array: np.ndarray, what: str) -> np.ndarray:

@@ -53,7 +53,7 @@ def coerce(value: Any, hint: Any, where: str) -> Any:
             continue
         except UntwineError as error:  # the right type, but something about it is wrong
             refusal = refusal or error
-    raise refusal or UntwineError(f"{where} must be {expected(hint)}, not {_shown(value)}{_suggestion(value, choices)}")
+    raise refusal or UntwineError(f"{where} must be {expected(hint)}, not {shown(value)}{_suggestion(value, choices)}")
 
 
 def expected(hint: Any) -> str:
@@ -159,7 +159,7 @@ def _float(value: Any, where: str) -> float:
     except OverflowError:  # a whole number that is too large
         result = math.inf
     if not math.isfinite(result):
-        raise UntwineError(f"{where} must be finite, not {_shown(value)}")
+        raise UntwineError(f"{where} must be finite, not {shown(value)}")
     return result
 
 
@@ -174,7 +174,7 @@ def _items(value: Any) -> list[Any]:
 def _each(value: Any, where: str) -> Each:
     items = _items(value)
     if not items:
-        raise UntwineError(f"{where} must be a number, or one for each member, not {_shown(value)}")
+        raise UntwineError(f"{where} must be a number, or one for each member, not {shown(value)}")
     return Each(tuple(coerce(item, float, f"item {i} of {where}") for i, item in enumerate(items, 1)))
 
 
@@ -207,7 +207,7 @@ def _refuse_outside(bounds: Sequence[Bound], converted: Any, value: Any, choice:
         for bound in bounds if isinstance(number, int | float) and not isinstance(number, bool) else ():
             if not bound.holds(number):
                 kind = "a whole number, " if choice is int else ""
-                raise UntwineError(f"{where} must be {kind}{bound.words}, not {_shown(number if members else value)}")
+                raise UntwineError(f"{where} must be {kind}{bound.words}, not {shown(number if members else value)}")
 
 
 _WORDS = {
@@ -241,7 +241,7 @@ def _words(choice: Any) -> list[str]:
     return [_WORDS.get(kind) or getattr(kind, "expected", None) or f"{'an' if name[:1] in 'AEIOU' else 'a'} {name}"]
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     """The value, shortened, for an error."""
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."

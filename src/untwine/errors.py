@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import warnings
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
+
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 class UntwineError(Exception):
     """Something the user can put right. The command line prints it without a traceback."""
+
+
+class WrongCall(UntwineError):
+    """A call with a wrong name or value of an argument, before anything was done."""
 
 
 class Unavailable(UntwineError):
@@ -16,6 +25,10 @@ class Unavailable(UntwineError):
 
 class Diverged(UntwineError):
     """Every model that was asked for diverged: there is nothing to compute with."""
+
+
+class Interrupted(UntwineError):
+    """Training was interrupted by a signal; with a folder nothing is lost."""
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UntwineError:
@@ -74,3 +87,22 @@ def brief(error: BaseException) -> str:
     'ValueError: no such thing'
     """
     return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]:.300}"
+
+
+def printable(text: str) -> str:
+    r"""A text in which what a terminal would obey, not show, stands as its code: names come from files and folders.
+
+    >>> printable("a\x1b[31m b\u202e c\nd")
+    'a\\x1b[31m b\\u202e c\nd'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+
+
+def warn(text: str) -> None:
+    """Warn at the line outside of this package that led here, however deep in the package that is noticed."""
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, stacklevel=level)

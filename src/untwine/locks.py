@@ -56,13 +56,17 @@ def locked(path: Path, name: str = ".lock", patience: float = 0.0, waiting: str 
 
 
 def _opened(lock: Path) -> int:
-    """A descriptor of a lock file. A file that another user left behind is only read, if its folder is writable."""
+    """A descriptor of a lock file, which is no link: what a link leads to would be overwritten.
+
+    A file that another user left behind is only read, if its folder is writable.
+    """
+    here = getattr(os, "O_NOFOLLOW", 0)  # Windows has none
     try:
-        return os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+        return os.open(lock, os.O_RDWR | os.O_CREAT | here, 0o666)
     except PermissionError:
         if not os.access(lock.parent, os.W_OK | os.X_OK):
             raise
-        return os.open(lock, os.O_RDONLY)
+        return os.open(lock, os.O_RDONLY | here)
 
 
 def _owner(descriptor: int) -> str:

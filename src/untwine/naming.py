@@ -100,7 +100,7 @@ class _Reader:
         what = f"{self.kind} {written!r}"
         if node.id not in self.table:
             error = unregistered if isinstance(self.table, Registry) else unknown
-            raise error(self.kind, written.replace("_", "-"), (name.replace("_", "-") for name in self.table))
+            raise error(self.kind, written.strip("_").replace("_", "-") or written, map(_hyphened, self.table))
         entry = self.table[node.id]
         if not _makes(entry):
             if args or keywords:
@@ -202,3 +202,8 @@ def _example(table: Table) -> str:
                 if isinstance(parameter.default, int | float | str):
                     return f"{name.replace('_', '-')}({key}={parameter.default})"
     return next(iter(table)).replace("_", "-") if table else "name(argument=1.0)"
+
+
+def _hyphened(name: str) -> str:
+    """A name as texts have it."""
+    return name.replace("_", "-")

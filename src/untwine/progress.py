@@ -1,13 +1,63 @@
-"""Progress bars on the terminal; silent where there is no terminal."""
+"""Progress bars on the terminal; where there is none, a line every minute."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
+from untwine.errors import printable
+
 T = TypeVar("T")
+LINE_SECONDS = 60.0  # between two lines where there is no terminal; what is over before says nothing
+
+
+class Pulse:
+    """Prints how far something is, at most once a minute: for logs of jobs, where there is no terminal.
+
+    Args:
+        seconds: The time between two lines.
+        clock: Tells the time in seconds.
+    """
+
+    def __init__(self, seconds: float = LINE_SECONDS, clock: Callable[[], float] | None = None):
+        self.clock = clock or time.monotonic
+        self.seconds, self.began = seconds, self.clock()
+        self.last = self.began
+
+    def say(self, line: Callable[[float], str]) -> bool:
+        """Print a line if one is due, and say whether it was.
+
+        Args:
+            line: Makes the line, from the seconds since the beginning.
+        """
+        now = self.clock()
+        if now - self.last < self.seconds:
+            return False
+        self.last = now
+        with contextlib.suppress(OSError, ValueError):  # a closed stream must not end what is going on
+            print(f"untwine: {printable(line(now - self.began))}", file=sys.stderr, flush=True)
+        return True
+
+
+def share_done(done: float, total: float | None, begun: float, seconds: float) -> str:
+    """How much is done, and how long the rest takes at the speed so far.
+
+    Args:
+        done: The amount that is done.
+        total: The amount of all; None where it is unknown.
+        begun: The amount at the beginning.
+        seconds: The time since then.
+
+    >>> share_done(250, 1000, 0, 60), share_done(5, None, 0, 60)
+    ('25%, 3 min left', '')
+    """
+    if not total:
+        return ""
+    left = f", {duration((total - done) * seconds / (done - begun))} left" if done > begun else ""
+    return f"{100 * done / total:.0f}%{left}"
 
 
 def track(items: Iterable[T], what: str, total: int, progress: bool | None = None) -> Iterator[T]:
@@ -34,11 +84,14 @@ def counter(
     Args:
         what: What the bar says.
         total: The amount at which the bar is full; None where it is unknown.
-        progress: Whether to show a bar; None shows one if there is a terminal.
+        progress: Whether to show a bar; None shows one if there is a terminal, and else prints a line every minute.
         in_bytes: Whether amounts are numbers of bytes.
         done: The amount with which the bar begins.
     """
-    if not (progress or (progress is None and sys.stderr.isatty())):
+    if progress is None and not sys.stderr.isatty():
+        yield _lines(what, total, in_bytes, done)
+        return
+    if progress is False:
         yield lambda more: None
         return
     from rich.console import Console
@@ -50,6 +103,24 @@ def counter(
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total, completed=done)
         yield lambda more: bar.advance(task, more)
+
+
+def _lines(what: str, total: int | None, in_bytes: bool, begun: int) -> Callable[[int], None]:
+    """A function that counts what it is given, and prints a line every minute (see `counter`)."""
+    pulse, done = Pulse(), begun
+
+    def count(more: int) -> None:
+        nonlocal done
+        done += more
+        text = amount if in_bytes else "{:,}".format
+
+        def line(seconds: float) -> str:
+            share = share_done(done, total, begun, seconds)
+            return f"{what}: {text(done)}" + (f" of {text(total)} ({share})" if total else "")
+
+        pulse.say(line)
+
+    return count
 
 
 @contextlib.contextmanager
@@ -88,6 +159,6 @@ def amount(count: int) -> str:
     if count < 1000:
         return f"{count} bytes"
     number, unit = count / 1000, 0
-    while number >= 999.95 and unit < 3:
+    while number >= 999.95 and unit < 5:
         number, unit = number / 1000, unit + 1
-    return f"{number:.1f} {('kB', 'MB', 'GB', 'TB')[unit]}"
+    return f"{number:.1f} {('kB', 'MB', 'GB', 'TB', 'PB', 'EB')[unit]}"

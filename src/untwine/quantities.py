@@ -74,6 +74,11 @@ def at_least(least: float) -> Bound:
     return Bound(f"{least:g} or more", lambda value: value >= least)
 
 
+def at_most(most: float) -> Bound:
+    """The bound of numbers that are `most` or less."""
+    return Bound(f"{most:,} or less", lambda value: value <= most)
+
+
 def between(least: float, most: float) -> Bound:
     """The bound of numbers from `least` to `most`, both included."""
     return Bound(f"from {least:g} to {most:g}", lambda value: least <= value <= most)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ParamSpec, TypeVar
 
 from untwine.arguments import bind, bind_names
+from untwine.coercion import shown
 from untwine.errors import UntwineError, unregistered
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -75,6 +76,8 @@ class Registry:
 
     def __getitem__(self, name: str) -> Any:
         """Look a name up; hyphens stand for underscores."""
+        if not isinstance(name, str):
+            raise UntwineError(f"a {self.kind} is known by its name, a text, not {shown(name)}")
         entry = self._entries.get(name.replace("-", "_"))
         if entry is None:
             raise unregistered(self.kind, name, self._entries)

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from untwine.room import refuse_larger
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -113,6 +115,7 @@ def permutation(seeds: Tensor, purpose: str, step: int, count: int) -> Tensor:
 
 def np_bits(seed: int, purpose: str, count: int, step: int = 0) -> np.ndarray:
     """`count` random 32-bit words, int64 `[count]`; the same numbers as `bits`."""
+    refuse_larger(8 * count, f"{count:,} random numbers", "take fewer examples or samples")
     words = np.empty((-(-count // 4), 4), np.int64)
     for start in range(0, len(words), _CACHED):
         blocks = np.arange(start, min(start + _CACHED, len(words)))

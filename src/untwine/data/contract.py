@@ -11,6 +11,7 @@ from jaxtyping import Float64, Int64, Shaped
 
 from untwine.data.factors import ArrayLike, FactorSpace
 from untwine.errors import UntwineError
+from untwine.room import refuse_larger
 
 _CHUNK_BYTES = 2**26
 
@@ -91,7 +92,9 @@ class Dataset(ABC):
 
     def batch(self, indices: ArrayLike) -> Shaped[np.ndarray, "n ..."]:
         """The training examples `[n, *shape]` with these indices, from 0 to `len - 1`."""
-        return self._batch(self._check_indices(indices))
+        numbers = self._check_indices(indices)
+        self._refuse_larger(len(numbers))
+        return self._batch(numbers)
 
     def factors_of(self, indices: ArrayLike) -> Int64[np.ndarray, "n k"]:
         """The factors `[n, k]` of these training examples."""
@@ -99,11 +102,14 @@ class Dataset(ABC):
 
     def observe(self, factors: ArrayLike) -> Shaped[np.ndarray, "n ..."]:
         """The images or vectors `[n, *shape]` of these states `[n, k]`, which need not be training examples."""
-        return self._observe(np.asarray(factors) if self.factors is None else self.factors.check(factors))
+        states = np.asarray(factors) if self.factors is None else self.factors.check(factors)
+        self._refuse_larger(len(states) if states.ndim else 0)
+        return self._observe(states)
 
     def examples(self) -> Shaped[np.ndarray, "n ..."]:
         """All training examples in one array, computed once and kept. Do not write to it."""
         if self._examples is None:
+            self._refuse_larger(len(self))
             table = np.empty((len(self), *self.shape), self.dtype)
             chunk = max(1, _CHUNK_BYTES // max(1, math.prod(self.shape) * self.dtype.itemsize))
             for start in range(0, len(self), chunk):
@@ -140,6 +146,12 @@ class Dataset(ABC):
             mean += total.sum(0) / pixels
             std += np.sqrt((pixels * squares - total**2) / (pixels * (pixels - 1))).sum(0)
         return mean / (255 * len(selected)), std / (255 * len(selected))
+
+    def _refuse_larger(self, count: int) -> None:
+        """Refuse to make more examples at once than fit into memory."""
+        needed = count * math.prod(self.shape) * self.dtype.itemsize
+        examples = f"{count:,} example{'s' * (count != 1)} of {list(self.shape)}"
+        refuse_larger(needed, f"{self.spec.get('name', 'data')}: {examples}", "take fewer, or smaller ones")
 
     def _check_indices(self, indices: ArrayLike) -> Int64[np.ndarray, " n"]:
         """The indices as int64 `[n]`; those outside the dataset are refused."""

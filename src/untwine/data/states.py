@@ -13,6 +13,7 @@ from untwine.data.contract import Dataset
 from untwine.data.factors import FactorSpace
 from untwine.data.specs import fingerprint
 from untwine.errors import UntwineError
+from untwine.room import refuse_larger
 
 # State numbers `[n]` to images `[n, *shape]`.
 Rows = Callable[[np.ndarray], np.ndarray]
@@ -47,6 +48,7 @@ class SampledStates(StateDataset):
 
     def __init__(self, shape: tuple[int, ...], length: int, space: FactorSpace, seed: int) -> None:
         super().__init__(shape, length, space)
+        refuse_larger(8 * length * len(space.names), f"{length:,} states of {len(space.names)} factors", "take fewer")
         self._seed = seed
 
     @functools.cached_property

@@ -33,6 +33,7 @@ class Server:
         self.asked: list[tuple[str, str | None]] = []  # addresses and the ranges asked for
         self.content = CONTENT
         self.tag = '"first"'
+        self.pause = 0.0  # seconds after each 16 kB
         self.web: Any = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.web.daemon_threads = True
         self.web.handle_error = lambda *args: None  # a reader that went away
@@ -61,7 +62,10 @@ class Server:
                 for key, value in (fields | {key.replace("_", "-"): value for key, value in headers.items()}).items():
                     self.send_header(key, value)
                 self.end_headers()
-                self.wfile.write(content[:upto])
+                size = 16_384 if server.pause else max(1, len(content))
+                for start in range(0, len(content[:upto]), size):
+                    self.wfile.write(content[:upto][start : start + size])
+                    time.sleep(server.pause)
 
             def part(self, upto: int | None = None) -> None:
                 """Answer with the requested range."""
@@ -76,6 +80,8 @@ class Server:
 
             def answer_good(self) -> None:
                 self.part()
+
+            answer_slowly = answer_good
 
             def answer_drops(self) -> None:
                 """Break the connection after 150 kB."""

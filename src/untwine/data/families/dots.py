@@ -14,11 +14,13 @@ from untwine.data.factors import FactorSpace
 from untwine.data.specs import dataset
 from untwine.data.states import SampledStates
 from untwine.errors import UntwineError
+from untwine.room import refuse_larger
 
 if TYPE_CHECKING:
     from torch import Tensor, device
 
 _WHITE = 255
+_MOST = 1_000  # dots
 # The shade by the number of covered subpixels. Multiplication comes before division, so that halves (25.5, 76.5, ...)
 # are exact and round to even.
 _SHADES = np.round(_WHITE * np.arange(FINE**2, -1, -1) / FINE**2).astype(np.uint8)
@@ -69,9 +71,17 @@ def three_dots(
             f"three_dots: size {size}, dots {dots} and examples {examples} must be at least 1, "
             f"and positions {positions} at least 2"
         )
+    if dots > _MOST:
+        raise UntwineError(f"three_dots: {dots:,} dots are too many for a picture; draw {_MOST:,} at most")
     if not 0 < radius <= 1:
         raise UntwineError(f"three_dots: radius is {radius}; it is a fraction of the width, above 0, at most 1")
-    return Dots(Grid(size, positions, radius), dots, examples, seed, style)
+    grid = Grid(size, positions, radius)
+    refuse_larger(
+        (positions * grid.patch) ** 2,
+        f"three_dots: dots at {positions:,} positions",
+        "take fewer positions, or a smaller size",
+    )
+    return Dots(grid, dots, examples, seed, style)
 
 
 class Dots(SampledStates):

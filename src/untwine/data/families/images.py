@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import warnings
-import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,12 +15,14 @@ from untwine.data.contract import Dataset, Unlabelled
 from untwine.data.files.collection import Collection, columns_of, gather, to_array
 from untwine.data.files.factor_table import FactorTable, shortened
 from untwine.data.files.folders import SUFFIXES, eight_bits, files_in, open_each, refuse_empty, square
+from untwine.data.files.formats import arrays
 from untwine.data.files.formats.frames import Columns
 from untwine.data.files.formats.sheets import factor_table
 from untwine.data.files.pixels import SHAPES, channels_first, refuse_values, to_pixels
 from untwine.data.specs import absolute, dataset, is_hash
 from untwine.data.states import InMemory, Labelled
 from untwine.errors import UntwineError
+from untwine.room import refuse_larger
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -165,6 +166,7 @@ def _from_folder(
     folder: Path, size: int, channels: int | None, rows: FactorTable | None
 ) -> tuple[UInt8[np.ndarray, "n channels size size"], FactorTable | None]:
     files = files_in(folder, "images")
+    _refuse_size(len(files), size)
     rows = rows and rows.of([file.relative_to(folder).as_posix() for file in files])
     opened = open_each(files, folder, lambda picture: eight_bits(square(picture, size)), "pictures")
     pictures, unreadable = opened.pictures, opened.left_out
@@ -183,6 +185,10 @@ def _from_folder(
     return _stack(pictures, channels), rows and rows.take(opened.indices)
 
 
+def _refuse_size(count: int, size: int) -> None:
+    refuse_larger(count * size**2, f"images: {count:,} pictures of {size:,} x {size:,}", "choose a smaller size")
+
+
 def _stack(pictures: Iterable[Image], channels: int) -> UInt8[np.ndarray, "n channels height width"]:
     mode = "L" if channels == 1 else "RGB"
     stacked = np.stack([np.asarray(picture.convert(mode)) for picture in pictures])
@@ -195,15 +201,13 @@ def _stack(pictures: Iterable[Image], channels: int) -> UInt8[np.ndarray, "n cha
 def _load(path: Path) -> np.ndarray:
     """The array in a .npy or .npz file. Pickled objects are never loaded."""
     try:
-        loaded = np.load(path, allow_pickle=False)
+        loaded = arrays.loaded(path, lambda names: [name for name in ("images", "imgs") if name in names] or names[:1])
         if isinstance(loaded, np.ndarray):
             return loaded
-        with loaded:
-            if not loaded.files:
-                raise UntwineError(f"images: {path} holds no array")
-            key = next((key for key in ("images", "imgs") if key in loaded.files), loaded.files[0])
-            return loaded[key]
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        if not loaded:
+            raise UntwineError(f"images: {path} holds no array")
+        return next(iter(loaded.values()))
+    except arrays.DAMAGE as error:
         raise UntwineError(
             f"images: cannot read {path} as a .npy or .npz file of numbers (arrays of objects are "
             f"pickled, and never loaded): {error}"
@@ -220,6 +224,8 @@ def _from_array(array: np.ndarray, size: int | None, channels: int | None, where
     channels = int(channels or pixels.shape[1])
     if channels == pixels.shape[1] and (size is None or pixels.shape[2:] == (size, size)):
         return pixels
+    if size is not None:
+        _refuse_size(len(pixels), size)
     from PIL import Image
 
     channels_last = pixels.transpose(0, 2, 3, 1)

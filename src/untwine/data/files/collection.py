@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import UInt8
 
+from untwine.checks import dense
 from untwine.data.files.folders import eight_bits, square, uniform, upright
 from untwine.data.files.pixels import as_bytes, channels_first, refuse_values
 from untwine.errors import UntwineError
@@ -35,7 +36,7 @@ def to_array(value: Any) -> Any:
     """A tensor as an array; anything else as it is. Torch is not imported for it."""
     if not (hasattr(value, "detach") and hasattr(value, "numpy")):
         return value
-    plain = value.detach().cpu()
+    plain = dense(value, "images: this tensor").detach().cpu()
     return (plain.float() if "bfloat16" in str(plain.dtype) else plain).numpy()
 
 

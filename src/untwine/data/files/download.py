@@ -87,6 +87,11 @@ def length(part: Path) -> int:
 def discard(part: Path) -> None:
     """Remove a `.part` file and the note about its origin."""
     part.unlink(missing_ok=True)
+    discard_note(part)
+
+
+def discard_note(part: Path) -> None:
+    """Remove the note about the origin of a `.part` file, which is complete."""
     _note(part).unlink(missing_ok=True)
 
 

@@ -6,14 +6,13 @@ before the public addresses, as in `https://host/base/mnist/train-images-idx3-ub
 
 from __future__ import annotations
 
-import contextlib
 import os
 import urllib.parse
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from untwine.data.files.download import DiskFailed, DownloadFailed, discard, download
+from untwine.data.files.download import DiskFailed, DownloadFailed, discard, discard_note, download
 from untwine.data.files.places import can_write, copies, exclusive, writable, write_failure
 from untwine.data.files.public import File
 from untwine.data.files.stamps import Stamp, algorithm, read_stamp, stamp_location, stamp_now, write_stamp
@@ -92,10 +91,9 @@ def _download(file: File, urls: tuple[str, ...], target: Path, hint: str) -> Non
     for url in failures:
         try:
             stamp = _verified(url, file, part)
+            discard_note(part)
             settle(part, target)
             write_stamp(target, stamp)
-            with contextlib.suppress(OSError):
-                discard(part)
             return
         except DownloadFailed as error:
             failures[url] = error

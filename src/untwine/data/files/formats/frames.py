@@ -75,12 +75,15 @@ def file_column(names: Sequence[str], where: str) -> str | None:
     return found[0] if found else None
 
 
-def in_archive(archive: Any, where: str) -> Columns:
+def wanted(names: Sequence[str]) -> list[str]:
+    """The arrays of an .npz file that are, or may be, its table of factors."""
+    return ["factors"] if "factors" in names else [name for name in names if name not in _PICTURES]
+
+
+def in_archive(columns: Mapping[str, np.ndarray], where: str) -> Columns:
     """The table of factors in an .npz file: its array "factors", or else its arrays [n], which are columns by name."""
-    with archive:
-        if "factors" in archive.files:
-            return archive["factors"]
-        columns = {name: archive[name] for name in archive.files if name not in _PICTURES}
+    if "factors" in columns:
+        return columns["factors"]
     if not columns or any(column.ndim != 1 for column in columns.values()):
         shapes = {name: list(column.shape) for name, column in columns.items()}
         raise UntwineError(

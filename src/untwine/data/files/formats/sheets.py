@@ -6,7 +6,6 @@ import csv
 import math
 import os
 import re
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,7 +13,8 @@ import numpy as np
 
 from untwine.data.files.columns import NUMBER
 from untwine.data.files.factor_table import FactorTable
-from untwine.data.files.formats.frames import MISSING, Columns, file_column, from_columns, in_archive
+from untwine.data.files.formats import arrays
+from untwine.data.files.formats.frames import MISSING, Columns, file_column, from_columns, in_archive, wanted
 from untwine.errors import UntwineError
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
@@ -44,9 +44,9 @@ def factor_table(factors: str | os.PathLike[str] | Columns | FactorTable, kinds:
     if suffix not in (".npy", ".npz"):
         raise UntwineError(f"images: {where} must be a .csv, .tsv, .npy or .npz file")
     try:
-        loaded = np.load(path, allow_pickle=False)
+        loaded = arrays.loaded(path, wanted)
         return from_columns(loaded if isinstance(loaded, np.ndarray) else in_archive(loaded, where), where, kinds)
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except arrays.DAMAGE as error:
         raise UntwineError(f"images: {where} cannot be read as a {suffix} file: {error}") from None
 
 
