@@ -128,7 +128,7 @@ def test_numbers_by_member_resolve(name):
 NUMBERS = [
     (name, key)
     for name in sorted(OFFERED)
-    if inspect.isfunction(getattr(priors, name))
+    if callable(getattr(priors, name))
     for key, parameter in inspect.signature(getattr(priors, name)).parameters.items()
     if isinstance(parameter.default, float)
 ]

@@ -6,11 +6,11 @@ import math
 import warnings
 from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Shaped
 from torch import Tensor
 
+from untwine.checks import dense, numbers
 from untwine.errors import UntwineError
 from untwine.model.info import Info
 
@@ -31,7 +31,7 @@ def as_examples(x: Any, info: Info) -> Shaped[Tensor, "n ..."]:
 
     >>> as_examples([[0.5, -3.0]], Info(latents=1, shape=(2,))).dtype
     torch.float64
-    >>> as_examples(np.full((5, 1, 8, 8), 200), Info(latents=1, shape=(1, 8, 8)))
+    >>> as_examples(torch.full((5, 1, 8, 8), 200), Info(latents=1, shape=(1, 8, 8)))
     Traceback (most recent call last):
     untwine.errors.UntwineError: examples are int64 from 200 to 200; this model takes images as uint8 from 0 to 255, \
 or as floats in [0, 1]: if these are from 0 to 255, use x.astype(np.uint8)
@@ -50,11 +50,8 @@ or as floats in [0, 1]: if these are from 0 to 255, use x.astype(np.uint8)
 
 def _tensor(x: Any) -> Tensor:
     if isinstance(x, Tensor):
-        return x
-    try:
-        return torch.from_numpy(np.ascontiguousarray(x))
-    except (TypeError, ValueError) as error:  # objects, texts, or rows of different lengths
-        raise UntwineError(f"examples must be an array of numbers: {error}") from None
+        return dense(x, "this tensor of examples")
+    return torch.from_numpy(numbers(x, "examples"))
 
 
 def _check_pixels(images: Tensor, info: Info) -> None:

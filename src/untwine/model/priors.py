@@ -38,7 +38,7 @@ class _FromNumbers(PriorModule):
         self.make = make
         self.names = tuple(numbers)
         for name, value in numbers.items():
-            tensor = torch.tensor(value, dtype=torch.float32)
+            tensor = torch.tensor(value, dtype=torch.get_default_dtype())
             if learned:
                 self.register_parameter(name, nn.Parameter(tensor))
             else:

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from untwine.errors import UntwineError
+from untwine.model.building import modules
 from untwine.model.given import Prior
 from untwine.model.info import Info
 from untwine.model.jacobian import jacobian
@@ -27,10 +28,7 @@ class VAE(nn.Module):
         super().__init__()
         self.info = info
         self.posterior_kind = posterior
-        modules = network.build(info, posterior.width(info.latents))
-        if not (isinstance(modules, tuple) and len(modules) == 2):
-            raise UntwineError(f"a network's builder returns an encoder and a decoder, not {modules!r}")
-        self.encoder, self.decoder = modules
+        self.encoder, self.decoder = modules(network, info, posterior.width(info.latents))
         self.likelihood = likelihood.build(info)
         self.prior = prior.build(info)
         self.adversaries = nn.ModuleDict()  # models that play against a penalty in training

@@ -47,7 +47,7 @@ def watchable(name: str) -> Penalty:
         return WATCHABLE[key]
     defaults = [other for other, entry in Penalty.registry.items() if not _needed(entry)]
     if key not in defaults:
-        raise unregistered("term to watch", name, [*WATCHABLE, *defaults])
+        raise unregistered("term to watch", name, {*WATCHABLE, *defaults})
     return Penalty.read(key)
 
 
