@@ -1,7 +1,6 @@
 """Cautions, from logs that are made up, with t-tests computed another way."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from scipy import stats
 import untwine as uw
 from untwine.train import cautions
 from untwine.train.cautions import Known
-from untwine.train.history import Course, courses, read_log
+from untwine.train.history import Course, courses
 
 STEPS = 1000
 
@@ -105,10 +104,3 @@ def test_courses_have_gaps_where_members_have_no_value():
     assert list(found) == ["loss", "kl"] and found["loss"].members == ("a", "b")
     np.testing.assert_equal(found["loss"].values, [[3.0, np.nan], [4.0, np.nan]])
     assert courses(lines, ["b"])["loss"].steps.tolist() == [1]
-
-
-def test_lines_that_cannot_be_read_are_left_out(tmp_path: Path):
-    log = tmp_path / "log.jsonl"
-    log.write_bytes(b'{"step": 1, "members": {}}\n[]\n{"step": 2}\n\xff\n{"step": 3, "members": {"a": {}}')
-    assert read_log(log) == [{"step": 1, "members": {}}]
-    assert read_log(tmp_path / "none") == []

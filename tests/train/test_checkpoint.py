@@ -21,10 +21,9 @@ def test_the_newest_two_are_kept(tmp_path: Path) -> None:
     ]
     found = checkpoint.newest(tmp_path, {"pack": 0})
     assert found is not None
-    step, values = found
-    assert step == 15
-    assert torch.equal(values["a"], tensors(15)["a"])
-    assert values["b"].dtype == torch.int64
+    assert found.step == 15
+    assert torch.equal(found.tensors["a"], tensors(15)["a"])
+    assert found.tensors["b"].dtype == torch.int64
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "remove", "json"])
@@ -45,8 +44,19 @@ def test_a_damaged_newest_one_is_reported_and_the_older_used(tmp_path: Path, dam
     with pytest.warns(UserWarning, match="step-000000010 is damaged"):
         found = checkpoint.newest(tmp_path, {"pack": 0})
     assert found is not None
-    assert found[0] == 5
-    assert torch.equal(found[1]["a"], tensors(5)["a"])
+    assert found.step == 5
+    assert torch.equal(found.tensors["a"], tensors(5)["a"])
+
+
+def test_where_all_are_damaged_training_begins_again_and_says_so(tmp_path: Path) -> None:
+    for step in (5, 10):
+        checkpoint.save(tmp_path, step, tensors(step), {"pack": 0})
+        (tmp_path / f"step-{step:09d}.safetensors").write_bytes(b"")
+    with (
+        pytest.warns(UserWarning, match=r"step-000000010 is damaged .*; training begins anew"),
+        pytest.warns(UserWarning, match=r"step-000000005 is damaged .*; training begins anew"),
+    ):
+        assert checkpoint.newest(tmp_path, {"pack": 0}) is None
 
 
 def test_another_packs_checkpoint_is_not_used(tmp_path: Path) -> None:

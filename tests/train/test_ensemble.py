@@ -11,6 +11,8 @@ import torch
 from helpers import same, tiny
 
 import untwine as uw
+from untwine.train.member import identity
+from untwine.train.outline import sealed
 
 
 @pytest.fixture(scope="module")
@@ -122,8 +124,10 @@ def test_damage_and_strangers_are_refused(tmp_path: Path) -> None:
     file.write_bytes(content)
     spec = tmp_path / "run" / "run.json"
     entry = json.loads(spec.read_text())
-    entry["members"][0]["spec"]["network"]["name"] = "os.system"
-    spec.write_text(json.dumps(entry))
+    for changed in (entry["run"], entry["members"][0]["spec"]):
+        changed["network"]["name"] = "os.system"
+    entry["members"][0]["id"] = identity(changed, 0, 0)
+    spec.write_text(json.dumps(sealed(entry)))
     with pytest.raises(uw.UntwineError, match=r"unknown network 'os\.system'"):
         uw.load(tmp_path / "run")
     spec.write_text("{")

@@ -15,9 +15,11 @@ from helpers import StopAt, losses, same, tiny
 from torch import nn
 
 import untwine as uw
+from untwine.errors import Interrupted
 from untwine.streams import np_uniform
 from untwine.train import checkpoint, loop, record
-from untwine.train.loop import Interrupted
+from untwine.train.member import identity
+from untwine.train.outline import sealed
 from untwine.train.progress import Reporter
 
 HERE = Path(__file__).parent
@@ -134,9 +136,9 @@ def test_signals_save_and_say_how_to_go_on(tmp_path: Path, number: int) -> None:
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "go on with: untwine train --resume" in errors
-    step, _ = checkpoint.newest(tmp_path / "checkpoint", {"pack": 0}) or (0, {})
-    assert step > 0
-    assert f"saved at step {step:,}" in errors
+    saved = checkpoint.newest(tmp_path / "checkpoint", {"pack": 0})
+    assert saved is not None and saved.step > 0
+    assert f"saved at step {saved.step:,}" in errors
 
 
 def test_a_signal_without_a_folder_says_that_nothing_was_saved(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,7 +316,7 @@ def test_lost_weights_are_trained_again(tmp_path: Path) -> None:
 def test_changed_data_are_noticed(tmp_path: Path) -> None:
     uw.fit(tiny(), tmp_path)
     content = json.loads((tmp_path / "run.json").read_text())
-    (tmp_path / "run.json").write_text(json.dumps({**content, "data_size": 299}))
+    (tmp_path / "run.json").write_text(json.dumps(sealed({**content, "data_size": 299})))
     with pytest.raises(uw.UntwineError, match=r"trained on 299 examples of .*, but the dataset has 300"):
         uw.fit(tiny(seeds=[0, 1]), tmp_path)
 
@@ -333,9 +335,11 @@ def test_a_damaged_outline_is_named(tmp_path: Path, key: str) -> None:
 def test_a_misspelt_key_in_a_file_is_named(tmp_path: Path) -> None:
     uw.fit(tiny(), tmp_path)
     content = json.loads((tmp_path / "run.json").read_text())
-    content["run"]["lrr"] = content["run"].pop("lr")
-    (tmp_path / "run.json").write_text(json.dumps(content))
-    with pytest.raises(uw.UntwineError, match="did you mean 'lr'"):
+    for spec in (content["run"], content["members"][0]["spec"]):
+        spec["lrr"] = spec.pop("lr")
+    content["members"][0]["id"] = identity(content["members"][0]["spec"], 0, 0)
+    (tmp_path / "run.json").write_text(json.dumps(sealed(content)))
+    with pytest.raises(uw.UntwineError, match=r"run\.json: .*did you mean 'lr'"):
         uw.resume(tmp_path)
 
 
@@ -359,10 +363,10 @@ def test_junk_in_a_folder_is_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"pack_size": 0}, "pack_size must be 1 or more"),
-        ({"checkpoint_seconds": -1.0}, "checkpoint_seconds must be 0 or more"),
+        ({"pack_size": 0}, "pack_size of fit must be a whole number, 1 or more"),
+        ({"checkpoint_seconds": -1.0}, "checkpoint_seconds of fit must be 0 or more"),
         ({"tensorboard": True}, "need a folder"),
-        ({"batching": "lop"}, "batching is"),
+        ({"batching": "lop"}, "batching of fit must be"),
     ],
 )
 def test_options_that_make_no_sense(options: dict, message: str) -> None:

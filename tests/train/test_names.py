@@ -1,5 +1,6 @@
 """The names of members: what differs, then the seed; unique, and never changed once they are written."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,9 @@ def test_folders_with_the_names_of_earlier_versions_are_read(tmp_path: Path) -> 
         text = (tmp_path / file).read_text()
         text = text.replace("beta=1, seed 0", "seed-0").replace("beta=4, seed 0", "seed-0-1a2b3c4d")
         (tmp_path / file).write_text(text)
+    content = json.loads((tmp_path / "run.json").read_text())
+    del content["sha256"]  # which earlier versions did not write
+    (tmp_path / "run.json").write_text(json.dumps(content))
     assert names(uw.load(tmp_path)) == names(uw.fit(run, tmp_path)) == ["seed-0", "seed-0-1a2b3c4d"]
 
 

@@ -71,7 +71,7 @@ class Scores(Mapping[str, Score]):
         return len(self.entries)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Scores) and self.entries == other.entries
+        return isinstance(other, Scores) and _bare(self.entries) == _bare(other.entries)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -172,6 +172,15 @@ def _spread(row: Mapping[str, Any]) -> str:
 
 def _about(entry: Mapping[str, Any], column: Column) -> dict[str, Any]:
     return {"metric": column.name, **{key: entry["settings"].get(key) for key in ("radius", "windows", "samples")}}
+
+
+def _bare(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The entries without the checksums of weights: those of an ensemble in memory have none."""
+
+    def bare(member: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in member.items() if key != "weights"}
+
+    return [{**entry, "members": {name: bare(m) for name, m in entry["members"].items()}} for entry in entries]
 
 
 def _score(entry: Mapping[str, Any]) -> Score:

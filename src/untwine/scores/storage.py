@@ -1,10 +1,14 @@
-"""A run's `scores.json`: what was asked for, under which settings, and a value for each member."""
+"""A run's `scores.json`: what was asked for, under which settings, and a value for each member.
+
+Each score has a checksum of its content, and each value the checksum of the weights that it is of: a score that was
+edited, or that is of other weights, is left out, with a warning.
+"""
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,33 +17,32 @@ import numpy as np
 
 from untwine import files
 from untwine._version import __version__
-from untwine.errors import UntwineError
+from untwine.errors import UntwineError, warn
 from untwine.locks import locked
 from untwine.metrics import Score
 
-FORMAT = 2
+FORMAT = 3
 FILE = "scores.json"
+CHECKSUM = "sha256"  # of everything else in a score
 
 Entry = dict[str, Any]
-Members = Mapping[str, Mapping[str, Any]]  # by name: their id, and their own numbers
+Members = Mapping[str, Mapping[str, Any]]  # by name: their id, the checksum of their weights, and their own numbers
 
 
 def read(path: Path) -> list[Entry]:
-    """The scores that a run's folder holds; an empty list where nothing was scored yet."""
+    """The scores that a run's folder holds, but for those that were changed; none where nothing was scored yet."""
     file = path / FILE
     if not file.exists():
         return []
     try:
-        content = json.loads(file.read_text())
+        content = files.parse_json(file.read_bytes())
         entries = content["scores"]
         if content["format"] < FORMAT and isinstance(entries, list):
-            # Labels and definitions have changed since.
-            warnings.warn(
-                f"{file} is of an earlier version: its scores are replaced by what is scored now", stacklevel=2
-            )
+            # Labels and definitions have changed since, and there were no checksums.
+            warn(f"{file} is of an earlier version: its scores are replaced by what is scored now")
             return []
-        if content["format"] == FORMAT and isinstance(entries, list) and all(map(_is_entry, entries)):
-            return entries
+        if content["format"] == FORMAT and isinstance(entries, list):
+            return [entry for entry in map(functools.partial(_opened, file), entries) if entry is not None]
     except OSError as error:
         raise UntwineError(f"{file} cannot be read: {error.strerror or error}") from None
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -47,11 +50,20 @@ def read(path: Path) -> list[Entry]:
     raise UntwineError(f"{file} cannot be used: it is damaged, or of another version; move it away to score anew")
 
 
+def _opened(file: Path, sealed: Any) -> Entry | None:
+    """A score of a file without its checksum; None, and a warning, where it is not what was written."""
+    entry = {key: value for key, value in sealed.items() if key != CHECKSUM}
+    if files.checksum(entry) == sealed.get(CHECKSUM) and _is_entry(entry):
+        return entry
+    warn(f"{file}: the score {str(entry.get('label'))!r:.100} was changed since it was written, and is left out")
+    return None
+
+
 def _is_entry(value: Any) -> bool:
     kinds = {"metric": str, "label": str, "asked": dict, "settings": dict, "untwine": str, "members": dict}
     members = value["members"].values()
     return all(isinstance(value[key], kind) for key, kind in kinds.items()) and all(
-        {"id", "value", "own", "parts"} <= set(member) for member in members
+        isinstance(member, dict) and {"id", "value", "own", "parts"} <= set(member) for member in members
     )
 
 
@@ -61,7 +73,8 @@ def write(path: Path, entry: Entry) -> None:
     No two entries share a label: a score of data or models that have changed since gets a mark behind its own.
     """
     with locked(path, ".scores.lock", patience=30):
-        files.write_json(path / FILE, {"format": FORMAT, "scores": added(read(path), entry)})
+        entries = [{**one, CHECKSUM: files.checksum(one)} for one in added(read(path), entry)]
+        files.write_json(path / FILE, {"format": FORMAT, "scores": entries})
 
 
 def added(entries: Sequence[Entry], entry: Entry) -> list[Entry]:
@@ -87,10 +100,15 @@ def key(entry: Mapping[str, Any]) -> str:
 
 
 def is_current(entry: Mapping[str, Any] | None, members: Members) -> bool:
-    """Whether an entry is of this version and has a value for these members as they are now."""
+    """Whether an entry is of this version and has a value for these members, and their weights, as they are now."""
     if entry is None or entry["untwine"] != __version__:
         return False
-    return all(entry["members"].get(name, {}).get("id") == member["id"] for name, member in members.items())
+    return all(_is_of(entry["members"].get(name, {}), member) for name, member in members.items())
+
+
+def _is_of(value: Mapping[str, Any], member: Mapping[str, Any]) -> bool:
+    """Whether a value is of this member with these weights."""
+    return all(value.get(key) == member.get(key) for key in ("id", "weights"))
 
 
 def select(entry: Mapping[str, Any], members: Members, label: str) -> Entry:
@@ -98,20 +116,34 @@ def select(entry: Mapping[str, Any], members: Members, label: str) -> Entry:
     return {**entry, "members": {name: entry["members"][name] for name in members}, "label": label}
 
 
-def of_members(entries: Sequence[Entry], ids: Mapping[str, str]) -> list[Entry]:
+def of_members(entries: Sequence[Entry], members: Members) -> list[Entry]:
     """The entries of this version that have a value for some of the members, without all other members.
 
     Args:
         entries: Entries of scores.json.
-        ids: The id of each member by its name: a value of another member of the same name does not count.
+        members: The members by name: a value of another member of the same name, or of other weights, does not count.
     """
     kept = []
+    warn_of_other_weights(entries, members)
     for entry in entries:
-        members = {name: entry["members"].get(name, {}) for name in ids}
-        members = {name: member for name, member in members.items() if member.get("id") == ids[name]}
-        if members and entry["untwine"] == __version__:
-            kept.append({**entry, "members": members})
+        values = {name: entry["members"][name] for name in members if name in entry["members"]}
+        values = {name: value for name, value in values.items() if _is_of(value, members[name])}
+        if values and entry["untwine"] == __version__:
+            kept.append({**entry, "members": values})
     return kept
+
+
+def warn_of_other_weights(entries: Sequence[Entry], members: Members) -> None:
+    """Warn of members that have scores of other weights than they have now."""
+    others = {
+        name: entry["label"]
+        for entry in entries
+        for name, member in members.items()
+        if (value := entry["members"].get(name)) and value["id"] == member["id"] and not _is_of(value, member)
+    }
+    if others:
+        name, label = next(iter(others.items()))
+        warn(f"the score {label} of {name} is of other weights than there are now, and is left out")
 
 
 def to_entry(

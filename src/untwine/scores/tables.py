@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from untwine import files
-from untwine.errors import UntwineError
+from untwine.errors import UntwineError, printable
 from untwine.scores import names
 
 Row = Mapping[str, Any]
@@ -87,6 +87,7 @@ def check_suffix(path: Path) -> None:
     """Refuse a file whose suffix is not that of a table."""
     if path.suffix.lower() not in _FORMS:
         raise UntwineError(f"a table is a file that ends in {' or '.join(_FORMS)}, not {str(path)!r}")
+    files.refuse_place(path)
 
 
 def latex_text(text: str) -> str:
@@ -95,7 +96,7 @@ def latex_text(text: str) -> str:
     >>> print(latex_text(r"50%_of {a} \ b^2"))
     50\%\_of \{a\} \textbackslash{} b\textasciicircum{}2
     """
-    return "".join(_LATEX.get(character, character) for character in text)
+    return "".join(_LATEX.get(character, character) for character in printable(text))
 
 
 _FORMS: dict[str, Callable[[Sequence[Row]], str]] = {".csv": to_csv, ".tex": to_latex}

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from untwine.arguments import checked
 from untwine.data import Dataset
 from untwine.differences import own_numbers
-from untwine.errors import UntwineError
+from untwine.errors import UntwineError, warn
 from untwine.scores import storage
 from untwine.scores.scores import Scores
 from untwine.scoring.collapse import active_counts, judged, warn_of_collapse
@@ -29,17 +30,23 @@ class PartlyScored(UntwineError):
 
 
 def refuse_impossible(
-    metrics: Sequence[str | Callable[..., Any]], rho: Sequence[float], windows: int, points: int | None
+    metrics: Sequence[str | Callable[..., Any]],
+    rho: Sequence[float] = (),
+    windows: int = 20,
+    points: int | None = None,
+    examples: int = 10_000,
+    jacobians: int = 1_000,
 ) -> None:
     """Raise an error for what can be asked of no run; see `evaluate` for the arguments."""
     requests(metrics)
     for radius in rho or [None]:
-        Conditions(radius, windows, points)
+        Conditions(radius, windows, points, examples, jacobians)
 
 
+@checked("run", "metrics", "device")
 def evaluate(
     run: str | Path | Ensemble,
-    metrics: Sequence[str | Callable[..., Any]] = (),
+    metrics: str | Callable[..., Any] | Sequence[str | Callable[..., Any]] = (),
     *,
     rho: float | Sequence[float] = (),
     windows: int = 20,
@@ -64,10 +71,11 @@ def evaluate(
 
     Args:
         run: The folder of a run, or what `fit` and `load` return.
-        metrics: Names, with arguments in brackets if need be, a metric's own or, for it alone, those below: mig,
-            local-mig, "dci(estimator=sklearn, points=1000)", "local-mig(rho=0.2)". There `sampling_seed` is the seed
-            of the sample, and `seed` a metric's own. By default mig and modularity, and their local forms unless all
-            factors are categorical, or windows hold too few examples; without factors hoyer, delta-kl and dto.
+        metrics: One or several names, with arguments in brackets if need be, a metric's own or, for it alone, those
+            below: mig, local-mig, "dci(estimator=sklearn, points=1000)", "local-mig(rho=0.2)". There `sampling_seed`
+            is the seed of the sample, and `seed` a metric's own. By default mig and modularity, and their local forms
+            unless all factors are categorical, or windows hold too few examples; without factors hoyer, delta-kl and
+            dto.
         rho: Radii of the windows of local metrics, as fractions of each factor's range. By default 0.1, or what
             moves the factor with most values by one step.
         windows: How many windows a local metric is averaged over.
@@ -85,9 +93,13 @@ def evaluate(
         progress: Whether to show progress bars; by default on a terminal.
     """
     radii = [rho] if isinstance(rho, int | float) else list(rho)
-    refuse_impossible(metrics, radii, windows, points)
+    if not isinstance(metrics, Sequence) or isinstance(metrics, str):
+        metrics = [metrics]
+    refuse_impossible(metrics, radii, windows, points, examples, jacobians)
     ensemble, members, path = _opened(run, device)
     data = ensemble.dataset() if dataset is None else dataset
+    if dataset is not None:
+        _warn_of_others(ensemble, dataset)
     scorer = Scorer(ensemble, data, progress)
     conditions = [
         Conditions(radius, windows, points, examples, jacobians, seed, gaussian, wrap)
@@ -99,10 +111,14 @@ def evaluate(
         for each in (conditions if request.local else conditions[:1])
     ]
     by_key = {storage.key({"metric": request.name, "asked": scorer.conditions(request)}): request for request in wanted}
-    stored = ensemble.entries if path is None else storage.read(path)
+    stored = [*([] if path is None else storage.read(path)), *ensemble.entries]
+    storage.warn_of_other_weights(stored, members)
     known = {storage.key(entry): entry for entry in stored}
     missing = [request for key, request in by_key.items() if again or not storage.is_current(known.get(key), members)]
     active = active_counts(ensemble, data) if missing else []
+    kept = path is not None and os.access(path, os.W_OK)
+    if missing and path is not None and not kept:
+        warn(f"{path} cannot be written to: what is scored now is not kept")
     failures = []
     for request, score in scorer.scores(missing):
         if isinstance(score, UntwineError):
@@ -110,10 +126,10 @@ def evaluate(
             continue
         score = judged(score, request.metric, active)
         entry = storage.to_entry(score, scorer.label(request), scorer.conditions(request), members, active)
-        if path is None:
-            ensemble.entries = storage.added(ensemble.entries, entry)
-        else:
+        if kept and path is not None:
             storage.write(path, entry)
+        else:
+            ensemble.entries = storage.added(ensemble.entries, entry)
         known[storage.key(entry)] = entry
     scores = Scores(
         [
@@ -128,6 +144,15 @@ def evaluate(
     return scores
 
 
+def _warn_of_others(ensemble: Ensemble, dataset: Dataset) -> None:
+    """Warn where the examples to score on are not those of the run."""
+    if any(member.spec["dataset"] != dataset.spec for member in ensemble.members):
+        warn(
+            f"these models were not trained on {dataset!r:.200}, and may never have seen such examples: their scores "
+            "may mean nothing"
+        )
+
+
 def _opened(run: str | Path | Ensemble | Run, device: str) -> tuple[Ensemble, dict[str, dict[str, Any]], Path | None]:
     """The trained members of a run, what scores.json says of each, and the folder for that file. Reads run.json once.
 
@@ -137,15 +162,13 @@ def _opened(run: str | Path | Ensemble | Run, device: str) -> tuple[Ensemble, di
         raise UntwineError("this run is not trained: evaluate the ensemble that fit(run) returns, or the run's folder")
     if isinstance(run, Ensemble):
         ensemble, path = run, run.path
-        if path is not None and not ((path / "run.json").exists() and os.access(path, os.W_OK)):
+        if path is not None and not (path / "run.json").exists():
             path = None
         record = None if path is None else Record.read(path)
     else:
-        path = Path(run)
-        record = Record.read(path)
+        record = Record.read(run)
+        path = record.path
         ensemble = load(record, device)
-        if not os.access(path, os.W_OK):
-            raise UntwineError(f"{path} cannot be written to, so its scores could not be kept: copy it to where it can")
     if record is None:
         specs = {member.name: member.spec for member in ensemble.members}
     else:
@@ -153,6 +176,6 @@ def _opened(run: str | Path | Ensemble | Run, device: str) -> tuple[Ensemble, di
     own = dict(zip(specs, own_numbers(list(specs.values())), strict=True))
     return (
         ensemble,
-        {member.name: {"id": member.id, "own": own.get(member.name, {})} for member in ensemble.members},
+        {name: {**identity, "own": own.get(name, {})} for name, identity in ensemble.identities().items()},
         path,
     )

@@ -14,6 +14,7 @@ from untwine.arguments import bind
 from untwine.errors import UntwineError, unregistered
 from untwine.metrics import Metric
 from untwine.metrics.sampling import PAIRED
+from untwine.room import refuse_larger
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Conditions:
             count = getattr(self, name)
             if count is not None and count < least:
                 raise UntwineError(f"{name} must be {least} or more, not {count}")
+        refuse_larger(1_000 * self.windows, f"{self.windows:,} windows", "take fewer")
 
 
 def applicable(metric: Metric[...], local: bool) -> tuple[str, ...]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 from pathlib import Path
 from typing import Any
 
 from untwine.differences import own_numbers
+from untwine.train.history import History
+from untwine.train.log import read_log
 from untwine.train.record import Record
 
-_SHOWN = ("id", "seed", "data_seed", "state", "steps", "file")
+_SHOWN = ("id", "seed", "data_seed", "state", "steps", "cause", "file")
 
 
 def members(path: str | Path) -> dict[str, dict[str, Any]]:
@@ -21,8 +21,8 @@ def members(path: str | Path) -> dict[str, dict[str, Any]]:
     path = Path(path)
     if not (path / "run.json").exists():
         return {}
-    last = _last_terms(path / "log.jsonl")
-    entries = Record.read(path).entries
+    record = Record.read(path)
+    last, entries = _last_terms(read_log(path / "log.jsonl", record.content["packs"])), record.entries
     numbers = own_numbers([entry["spec"] for entry in entries])
     return {
         entry["name"]: {
@@ -34,12 +34,11 @@ def members(path: str | Path) -> dict[str, dict[str, Any]]:
     }
 
 
-def _last_terms(log: Path) -> dict[str, dict[str, float]]:
+def _last_terms(history: History) -> dict[str, dict[str, float]]:
     """For each member and each term the last value that is a number: a member that diverged logs none."""
     last: dict[str, dict[str, float]] = {}
-    for line in log.read_text().splitlines() if log.exists() else []:
-        with contextlib.suppress(ValueError):  # a line may be cut off
-            for name, terms in json.loads(line)["members"].items():
-                numbers = {key: value for key, value in terms.items() if key != "diverged" and value is not None}
-                last.setdefault(name, {}).update(numbers)
+    for line in history:
+        for name, terms in line["members"].items():
+            numbers = {key: value for key, value in terms.items() if key != "diverged" and value is not None}
+            last.setdefault(name, {}).update(numbers)
     return last

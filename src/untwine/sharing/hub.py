@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from untwine import files
-from untwine.errors import UntwineError, brief
+from untwine.arguments import checked
+from untwine.errors import UntwineError, brief, warn
+from untwine.locations import run_folder
 from untwine.scores import storage
 from untwine.scores.scores import Scores
 from untwine.sharing.cards import model_card
-from untwine.train.checkpoint import read_tensors
 from untwine.train.ensemble import Ensemble, load
 from untwine.train.record import Record
 
@@ -24,6 +25,7 @@ PUBLISHED = ("run.json", "log.jsonl", storage.FILE)  # beside the weights
 _INSTALL = "the Hugging Face hub needs a further package: pip install 'untwine[hub]'"
 
 
+@checked("run")
 def save_for_hub(run: str | Path | Ensemble, folder: str | Path, name: str | None = None) -> Path:
     """Write what `push_to_hub` publishes into a folder: the finished weights, JSON, and a model card to edit.
 
@@ -35,26 +37,28 @@ def save_for_hub(run: str | Path | Ensemble, folder: str | Path, name: str | Non
     record, target = _record(run), Path(folder)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise UntwineError(f"{target} exists already and is not an empty folder; choose another")
+    files.refuse_place(target, folder=True)
     done = [entry for entry in record.entries if entry["state"] == "done"]
     if not done:
         raise UntwineError(f"no member of {record.path} is finished: there is nothing to publish")
     for entry in done:
         try:
-            read_tensors(record.path / entry["file"], entry["sha256"])
+            record.weights(entry)
         except (OSError, ValueError) as error:
             raise UntwineError(f"the weights of {entry['name']} cannot be published: {error}") from None
     for path in _local_paths(record.content["run"]["dataset"]):
-        warnings.warn(f"run.json names a path of this machine, which others will see: {path}", stacklevel=2)
+        warn(f"run.json names a path of this machine, which others will see: {path}")
     target.mkdir(parents=True, exist_ok=True)
     for file in (*PUBLISHED, *(entry["file"] for entry in done)):
         if (record.path / file).exists():
             (target / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(record.path / file, target / file)
-    scores = Scores(storage.read(record.path))
+    scores = Scores(storage.of_members(storage.read(record.path), record.identities()))
     files.write(target / CARD, model_card(record, scores, name or target.name).encode())
     return target
 
 
+@checked("run")
 def push_to_hub(
     run: str | Path | Ensemble, name: str, private: bool = True, card: str | Path | None = None, **options: Any
 ) -> str:
@@ -70,6 +74,7 @@ def push_to_hub(
         options: Further arguments of huggingface_hub's `upload_folder`, such as `commit_message` or `token`.
     """
     hub = _hub()
+    refuse_name(name)
     with tempfile.TemporaryDirectory(prefix="untwine-hub-") as folder:
         target = save_for_hub(run, Path(folder) / "run", name)
         if card is not None:
@@ -83,6 +88,7 @@ def push_to_hub(
     return f"https://huggingface.co/{name}"
 
 
+@checked("device")
 def from_hub(name: str | Path, revision: str | None = None, device: str = "auto", **options: Any) -> Ensemble:
     """The members of a run that was published on the hub, or saved in a folder. Nothing of it is executed.
 
@@ -104,6 +110,12 @@ def from_hub(name: str | Path, revision: str | None = None, device: str = "auto"
     return load(path, device)
 
 
+def refuse_name(name: str) -> None:
+    """Refuse what can be no name on the hub."""
+    if not re.fullmatch(r"([A-Za-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*", name):
+        raise UntwineError(f"a name on the hub is user/model, such as my-name/jl1-dots, not {name!r}")
+
+
 def _hub() -> Any:
     try:
         import huggingface_hub
@@ -113,7 +125,7 @@ def _hub() -> Any:
 
 
 def _record(run: str | Path | Ensemble) -> Record:
-    path = run.path if isinstance(run, Ensemble) else Path(run)
+    path = run.path if isinstance(run, Ensemble) else run_folder(run)
     if path is None:
         raise UntwineError("these members live in memory alone: train them with a folder, uw.fit(run, out=...)")
     return Record.read(path)

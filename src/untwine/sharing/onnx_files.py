@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from untwine import files
 from untwine._version import __version__
+from untwine.arguments import checked
 from untwine.errors import UntwineError, brief, refuse_unknown
 from untwine.sharing.modules import DecoderModule, EncoderModule
 from untwine.train.ensemble import Ensemble, load
@@ -27,6 +28,7 @@ _INSTALL = "ONNX files need further packages: pip install 'untwine[onnx]'"
 _CHECKED = (1, 5)  # numbers of examples on which a file is compared with torch; the graph is traced with two
 
 
+@checked("run")
 def export_onnx(
     run: str | Path | Ensemble, out: str | Path | None = None, members: str | Sequence[str] = ()
 ) -> list[dict[str, Any]]:
@@ -49,6 +51,7 @@ def export_onnx(
     if out is None and ensemble.path is None:
         raise UntwineError("these members have no folder: say where to write, with out=")
     folder = Path(out) if out is not None else Path(ensemble.path or "") / "onnx"
+    files.refuse_place(folder, folder=True)
     names = [member.name for member in ensemble.members]
     wanted = [members] if isinstance(members, str) else list(members)
     refuse_unknown("member", wanted, names)

@@ -15,6 +15,7 @@ from jaxtyping import Float64
 
 from untwine.objective.schedules import Schedule
 from untwine.parts import leaves
+from untwine.train.doubts import has_risen
 from untwine.train.history import Course, History, courses
 from untwine.train.member import Member
 
@@ -52,6 +53,7 @@ class Known:
         states: The state of each member by name: waiting, training, done or diverged.
         history: The log.
         ended: The step at which members diverged, by name.
+        causes: Why they did, by name, where that is known.
         active: The number of active latents by name, where it was computed and is known.
     """
 
@@ -59,6 +61,7 @@ class Known:
     states: Mapping[str, str]
     history: History = ()
     ended: Mapping[str, int] = field(default_factory=dict)
+    causes: Mapping[str, str] = field(default_factory=dict)
     active: Mapping[str, int | None] = field(default_factory=dict)
 
     @property
@@ -87,9 +90,11 @@ def diverged(known: Known) -> Iterator[Caution]:
     """Members whose loss or gradient was not finite."""
     if names := known.in_state("diverged"):
         where = [f"{name} at step {known.ended[name]:,}" if name in known.ended else name for name in names]
+        reasons = {name: known.causes[name] for name in names if name in known.causes}
+        why = f" {next(iter(reasons))}: {next(iter(reasons.values()))}." if reasons else ""
         yield Caution(
             "diverged",
-            f"Diverged, and left out of what is shown: {_listed(where)}{_share(names, known)}.",
+            f"Diverged, and left out of what is shown: {_listed(where)}{_share(names, known)}.{why}",
             "Train with a smaller learning rate (--lr), or clip gradients (--clip 1).",
         )
 
@@ -114,6 +119,20 @@ def collapsed(known: Known) -> Iterator[Caution]:
             f"Collapsed: {_listed(names)}{_share(names, known)}. No latent is active: posteriors are about as wide "
             "as the prior, so the decoder can hardly use the codes, and images of all codes look alike.",
             "Train longer, or with a smaller weight on the KL, or let that weight rise slowly (--anneal).",
+        )
+
+
+def risen(known: Known) -> Iterator[Caution]:
+    """Members whose loss has risen far above what it was."""
+    course = courses(known.history, known.in_state("done")).get("loss")
+    if course is None or not course.values.shape[1]:
+        return
+    pairs = zip(course.members, course.values, strict=True)
+    if names := [name for name, losses in pairs if has_risen(float(losses[0]), float(np.nanmax(losses)))]:
+        yield Caution(
+            "risen",
+            f"Nearly diverged: the loss of {_listed(names)}{_share(names, known)} rose far above where it began.",
+            "Train with a smaller learning rate (--lr), or clip gradients (--clip 1).",
         )
 
 
@@ -218,7 +237,7 @@ def still_falls(course: Course, steps: int) -> Fall | None:
     return Fall(float(falls.mean()), float(falls.mean() / max(level.mean(), 1e-12)), p, len(falls), over)
 
 
-CHECKS: tuple[Check, ...] = (diverged, unfinished, collapsed, ramps, unsettled, few_seeds)
+CHECKS: tuple[Check, ...] = (diverged, unfinished, collapsed, risen, ramps, unsettled, few_seeds)
 
 
 def _ramps(known: Known) -> dict[str, tuple[int, float, float]]:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import re
-import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from untwine import files
+from untwine.errors import brief, warn
 
-_NAME = re.compile(r"step-(\d{9})\.json$")
+# The names that are written here, and those of files that a killed process left unfinished. Nothing else is removed.
+_FINISHED = r"step-([0-9]{9,})\.(json|safetensors)"
+_OURS = re.compile(rf"{_FINISHED}|\.{_FINISHED}\.[0-9]+\.part")
+CHECKSUM = "checksum"  # of everything else that a checkpoint says of itself
 KEEP = 2  # checkpoints, of which the older one serves if the newer one is damaged
 
 
@@ -32,11 +34,16 @@ def write_tensors(path: Path, tensors: dict[str, Tensor]) -> str:
 
 
 def read_tensors(path: Path, sha256: str | None = None) -> dict[str, Tensor]:
-    """The tensors of a file; a ValueError if its checksum is not `sha256`."""
+    """The tensors of a file; a ValueError if its checksum is not `sha256`, or if it is no safetensors file."""
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is no file")
     content = path.read_bytes()
     if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
         raise ValueError(f"{path} does not have the checksum that was written down for it")
-    return load_tensors(content)
+    try:
+        return load_tensors(content)
+    except Exception as error:  # of a header that claims what cannot be: many kinds
+        raise ValueError(f"{path} is no safetensors file: {brief(error)}") from None
 
 
 def save(folder: Path, step: int, tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
@@ -50,41 +57,78 @@ def save(folder: Path, step: int, tensors: dict[str, Tensor], about: dict[str, A
     """
     name = f"step-{step:09d}"
     sha256 = write_tensors(folder / f"{name}.safetensors", tensors)
-    files.write_json(folder / f"{name}.json", {**about, "step": step, "sha256": sha256})
+    content = {**about, "step": step, "sha256": sha256}
+    files.write_json(folder / f"{name}.json", {**content, CHECKSUM: files.checksum(content)})
     kept = sorted(_steps(folder), reverse=True)[:KEEP]
-    for path in folder.glob("*step-*"):
-        match = re.search(r"step-(\d{9})", path.name)
-        if match and int(match[1]) not in kept:
+    for path, number, _ in _ours(folder):
+        if number not in kept:
             path.unlink(missing_ok=True)
 
 
+def _ours(folder: Path) -> list[tuple[Path, int, bool]]:
+    """The files that checkpoints are made of: each with its step, and whether it is one that completes a checkpoint.
+
+    Links are not ours, nor is what a link to another folder leads to.
+    """
+    if folder.is_symlink() or not folder.is_dir():
+        return []
+    found = []
+    for path in folder.iterdir():
+        match = _OURS.fullmatch(path.name)
+        if match and not path.is_symlink() and path.is_file():
+            found.append((path, int(match[1] or match[3]), match[2] == "json"))
+    return found
+
+
 def _steps(folder: Path) -> list[int]:
-    return [int(match[1]) for path in folder.glob("step-*.json") if (match := _NAME.search(path.name))]
+    return [number for _, number, complete in _ours(folder) if complete]
 
 
-def newest(folder: Path, about: dict[str, Any]) -> tuple[int, dict[str, Tensor]] | None:
-    """The step and the tensors of the newest checkpoint of the same thing; damaged ones are reported.
+class Saved(NamedTuple):
+    """A checkpoint: its step, its tensors, and what it says of itself."""
+
+    step: int
+    tensors: dict[str, Tensor]
+    about: dict[str, Any]
+
+
+def newest(folder: Path, about: dict[str, Any]) -> Saved | None:
+    """The newest checkpoint of the same thing; damaged ones are reported.
 
     Args:
         folder: The folder of the checkpoints.
         about: What the checkpoint must be of (see `save`).
     """
+    damaged, found = dict[Path, Exception](), None
     for step in sorted(_steps(folder), reverse=True):
         path = folder / f"step-{step:09d}.json"
         try:
-            content = json.loads(path.read_text())
+            content = _content(path)
             if any(content.get(key) != value for key, value in about.items()):
                 continue
-            return step, read_tensors(path.with_suffix(".safetensors"), content["sha256"])
-        except Exception as error:
-            warnings.warn(f"checkpoint {path.stem} is damaged ({error}); using an older one", stacklevel=2)
-    return None
+            found = Saved(step, read_tensors(path.with_suffix(".safetensors"), content["sha256"]), content)
+            break
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            damaged[path.with_suffix("")] = error
+    instead = "training begins anew" if found is None else "an older one is used"
+    for path, error in damaged.items():
+        warn(f"checkpoint {path} is damaged ({error}); {instead}")
+    return found
+
+
+def _content(path: Path) -> dict[str, Any]:
+    """What a checkpoint says of itself; a ValueError if it was changed. Those of earlier versions have no checksum."""
+    content = files.parse_json(path.read_bytes())
+    stated = content.pop(CHECKSUM, None)
+    if stated is not None and stated != files.checksum(content):
+        raise ValueError(f"{path} was changed")
+    return content
 
 
 def clear(folder: Path) -> None:
     """Remove all checkpoints."""
-    if folder.is_dir():
-        for path in folder.glob("*step-*"):
-            path.unlink(missing_ok=True)
+    for path, _, _ in _ours(folder):
+        path.unlink(missing_ok=True)
+    if not folder.is_symlink():
         with contextlib.suppress(OSError):  # files that are not ours stay
             folder.rmdir()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,18 +17,20 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from untwine import streams
+from untwine.arguments import Count, Whole, checked
 from untwine.cards import card
+from untwine.checks import dense, numbers
 from untwine.data import Dataset
 from untwine.differences import listed
-from untwine.errors import Diverged, UntwineError, brief
+from untwine.errors import Diverged, UntwineError, brief, unknown, warn
 from untwine.kernels import dispatch
 from untwine.model.inputs import as_examples
 from untwine.model.posteriors import Q
 from untwine.model.vae import VAE
 from untwine.train.describing import last_terms, title
 from untwine.train.devices import exact, pick_device
-from untwine.train.history import read_log
 from untwine.train.joining import gathered, joined
+from untwine.train.log import read_log
 from untwine.train.member import Member
 from untwine.train.paths import obstacle
 from untwine.train.record import Record, how_to_resume
@@ -58,7 +59,7 @@ class Ensemble:
         self._weights = stacked(models).copied(device)
         self._standard = constants(self.info.standard, device)
         self.kernels = not obstacle(device, self._stack.batching)  # whether encoders run as kernels, where these fit
-        self.history: list[dict[str, Any]] = []
+        self.history: Sequence[dict[str, Any]] = []
         self.record: Record | None = None  # what the run's folder says
         self.entries: list[dict[str, Any]] = []  # scores that are in no folder, as scores.json would have them
 
@@ -82,10 +83,7 @@ class Ensemble:
         data = self.run.make_dataset()
         before = None if self.record is None else self.record.content.get("content")
         if before is not None and data.content != before:
-            warnings.warn(
-                f"the pictures of {data!r} are not those that {self.path} was trained on: they have changed since",
-                stacklevel=2,
-            )
+            warn(f"the pictures of {data!r} are not those that {self.path} was trained on: they have changed since")
         return data
 
     @property
@@ -94,8 +92,13 @@ class Ensemble:
         from untwine.scores import storage
         from untwine.scores.scores import Scores
 
-        stored = [] if self.path is None else storage.read(self.path)
-        return Scores(storage.of_members([*stored, *self.entries], {m.name: m.id for m in self.members}))
+        stored = [] if self.record is None else storage.read(self.record.path)
+        return Scores(storage.of_members([*stored, *self.entries], self.identities()))
+
+    def identities(self) -> dict[str, dict[str, Any]]:
+        """The id of each member by its name, and the checksum of its weights; None for weights in no folder."""
+        known = {} if self.record is None else self.record.identities()
+        return {m.name: known.get(m.name) or {"id": m.id, "weights": None} for m in self.members}
 
     @property
     def takes_tensors_on(self) -> torch.device:
@@ -124,7 +127,8 @@ class Ensemble:
         specs = [member.spec for member in self.members]
         return title(gathered(specs[0], specs))
 
-    def encode(self, x: ArrayLike | Tensor, batch: int | None = None) -> Float[Tensor, "members n latent"]:
+    @checked("x")
+    def encode(self, x: ArrayLike | Tensor, batch: Count | None = None) -> Float[Tensor, "members n latent"]:
         """The posterior means of examples.
 
         Args:
@@ -134,11 +138,13 @@ class Ensemble:
         """
         return self._encoded(lambda vae, x: vae.encode(x), x, batch)
 
-    def variances(self, x: ArrayLike | Tensor, batch: int | None = None) -> Float[Tensor, "members n latent"]:
+    @checked("x")
+    def variances(self, x: ArrayLike | Tensor, batch: Count | None = None) -> Float[Tensor, "members n latent"]:
         """The posterior variances of examples; arguments as in `encode`."""
         return self._encoded(lambda vae, x: vae.posterior(x).variance(), x, batch)
 
-    def posteriors(self, x: ArrayLike | Tensor, batch: int | None = None) -> list[Q]:
+    @checked("x")
+    def posteriors(self, x: ArrayLike | Tensor, batch: Count | None = None) -> list[Q]:
         """The posterior q(z | x) of each member at examples; arguments as in `encode`."""
         raw = self._encoded(lambda vae, x: vae.encoder(x), x, batch)
         return [self._stack.template.posterior_kind.build(of_member) for of_member in raw]
@@ -148,7 +154,8 @@ class Ensemble:
         with torch.no_grad():
             return [self.member(i).prior() for i in range(len(self))]
 
-    def decode(self, z: ArrayLike | Tensor, batch: int = 512) -> Float[Tensor, "members n ..."]:
+    @checked("z")
+    def decode(self, z: ArrayLike | Tensor, batch: Count = 512) -> Float[Tensor, "members n ..."]:
         """The mean images of codes.
 
         Args:
@@ -158,30 +165,32 @@ class Ensemble:
         means = self._decoded(lambda vae, z: vae.decode(z), z, batch)
         return means if self._standard is None else means * self._standard[1].cpu() + self._standard[0].cpu()
 
-    def jacobian(self, z: ArrayLike | Tensor, batch: int = 64) -> Float[Tensor, "members n latent ..."]:
+    @checked("z")
+    def jacobian(self, z: ArrayLike | Tensor, batch: Count = 64) -> Float[Tensor, "members n latent ..."]:
         """The Jacobians of the mean image at codes; arguments as in `decode`."""
         columns = self._decoded(lambda vae, z: vae.jacobian(z), z, batch)
         return columns if self._standard is None else columns * self._standard[1].cpu()
 
-    def reconstruct(self, x: ArrayLike | Tensor, batch: int | None = None) -> Float[Tensor, "members n ..."]:
+    @checked("x")
+    def reconstruct(self, x: ArrayLike | Tensor, batch: Count | None = None) -> Float[Tensor, "members n ..."]:
         """The mean images of the posterior means of examples; arguments as in `encode`."""
         return self.decode(self.encode(x, batch))
 
-    def sample(self, n: int, seed: int = 0) -> Float[Tensor, "members n ..."]:
+    @checked()
+    def sample(self, n: Count, seed: Whole = 0) -> Float[Tensor, "members n ..."]:
         """The mean images of samples of each member's prior.
 
         Args:
             n: How many.
             seed: Which samples: members with the same prior get the same codes.
         """
-        if not isinstance(n, int) or n < 1:
-            raise UntwineError(f"the number of samples must be a whole number from 1 on, not {n!r}")
         shape = n, self._stack.template.prior.uniforms
         uniforms = torch.from_numpy(streams.np_uniform(seed, "sample", shape)).float().to(self.device)
         return self.decode(self._stack.map(lambda vae, u: vae.prior.sample(u), self._weights, uniforms, shared=True))
 
+    @checked("a", "b")
     def interpolate(
-        self, a: ArrayLike | Tensor, b: ArrayLike | Tensor, steps: int = 8
+        self, a: ArrayLike | Tensor, b: ArrayLike | Tensor, steps: Count = 8
     ) -> Float[Tensor, "members n steps ..."]:
         """The mean images along the straight line between the codes of two examples.
 
@@ -200,13 +209,21 @@ class Ensemble:
         images = self.decode(codes.flatten(1, 2)).unflatten(1, codes.shape[1:3])
         return images[:, 0] if one else images
 
-    def member(self, i: int) -> VAE:
-        """One member as a plain module, with its own copy of the weights.
+    @checked()
+    def member(self, i: int | str) -> VAE:
+        """One member as a plain module, with its own copy of the weights; by its number, or by its name.
 
         Where a run standardised its images, the module takes and gives standardised ones: `info.standard`
         has the means and standard deviations.
         """
-        return self._stack.model(self._weights, i)
+        names = [member.name for member in self.members]
+        if isinstance(i, str):
+            if i not in names:
+                raise unknown("member", i, names)
+            i = names.index(i)
+        if not -len(self) <= i < len(self):
+            raise UntwineError(f"a member is a whole number from 0 to {len(self) - 1}, or a name, not {i!r}")
+        return self._stack.model(self._weights, i % len(self))
 
     def _encoded(self, function: Any, x: ArrayLike | Tensor, batch: int | None) -> Tensor:
         """A function of examples that all members share; the codes stay on the device until all are there."""
@@ -227,7 +244,7 @@ class Ensemble:
             except Exception as error:  # whatever a compiler may say: the plain layers compute the same
                 self.kernels = False
                 why = brief(error)
-                warnings.warn(f"encoding goes on without kernels for the GPU, which failed ({why})", stacklevel=3)
+                warn(f"encoding goes on without kernels for the GPU, which failed ({why})")
         return mapped()
 
     def _at_once(self) -> int:
@@ -239,7 +256,10 @@ class Ensemble:
 
     def _decoded(self, function: Any, z: ArrayLike | Tensor, batch: int) -> Tensor:
         """A function of codes, shared or one set for each member, computed in parts, since images are large."""
-        codes = (z if isinstance(z, Tensor) else torch.from_numpy(np.ascontiguousarray(z))).float()
+        given = dense(z, "this tensor of codes") if isinstance(z, Tensor) else torch.from_numpy(numbers(z, "codes"))
+        if given.is_complex():
+            raise UntwineError("codes must be real numbers")
+        codes = given.float()
         shared = codes.ndim == 2
         fits = shared or (codes.ndim == 3 and len(codes) == len(self))
         if not fits or codes.shape[-1] != self.info.latents or not codes.shape[-2]:
@@ -261,6 +281,7 @@ def _kernels(wanted: bool) -> contextlib.AbstractContextManager[Any]:
     return dispatch.fast() if wanted else contextlib.nullcontext()
 
 
+@checked("path", "device")
 def load(path: str | Path | Record, device: str = "auto") -> Ensemble:
     """The finished members of a run. Nothing in its folder is executed.
 
@@ -271,9 +292,9 @@ def load(path: str | Path | Record, device: str = "auto") -> Ensemble:
     record = path if isinstance(path, Record) else Record.read(path)
     for entry in record.entries:
         if entry["state"] == "diverged":
-            warnings.warn(f"{entry['name']} diverged at step {entry['steps']} and is left out", stacklevel=2)
+            warn(f"{entry['name']} diverged at step {entry['steps']} and is left out")
         elif entry["state"] != "done":
-            warnings.warn(f"{entry['name']} is not finished and is left out", stacklevel=2)
+            warn(f"{entry['name']} is not finished and is left out")
     return gather(record, pick_device(device))
 
 
@@ -296,12 +317,13 @@ def gather(
         entries = sorted((e for e in entries if e["id"] in ids), key=lambda entry: ids.index(entry["id"]))
     done = [entry for entry in entries if entry["state"] == "done"]
     if not done and all(entry["state"] == "diverged" for entry in entries):
-        raise Diverged(f"every member asked for diverged ({path}): try a smaller learning rate, or clip=1.0")
+        why = entries[0].get("cause", "try a smaller learning rate, or clip=1.0") if entries else ""
+        raise Diverged(f"every member asked for diverged ({path}): {why}")
     if not done:
         raise UntwineError(f"no member of {path} is finished; go on with: {how_to_resume(path)}")
     info, known = record.info(), trained or {}
     pairs = [known[entry["id"]] if entry["id"] in known else record.trained(entry, info) for entry in done]
     ensemble = Ensemble([member for member, _ in pairs], [model for _, model in pairs], device)
     ensemble.record = record
-    ensemble.history = read_log(path / "log.jsonl")
+    ensemble.history = read_log(path / "log.jsonl", record.content["packs"])
     return ensemble

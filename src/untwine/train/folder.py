@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
-import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +12,16 @@ from torch import Tensor
 
 from untwine import files
 from untwine._version import __version__
-from untwine.errors import UntwineError
+from untwine.errors import UntwineError, warn
 from untwine.methods import methods
 from untwine.methods.registry import as_stored
 from untwine.model.info import Info
 from untwine.parts import is_each
 from untwine.train import checkpoint
+from untwine.train.log import Log
 from untwine.train.member import SILENT, Member
 from untwine.train.names import file_stem, named
+from untwine.train.outline import leads_out, sealed
 from untwine.train.record import FINISHED, FORMAT, Record
 from untwine.train.run import Run
 
@@ -39,6 +40,15 @@ def split(names: list[str], size: int | None, number: int = 0) -> list[dict[str,
     ]
 
 
+def refuse_strangers(path: Path) -> None:
+    """Refuse a folder that holds no run but other files; one that does not exist holds nothing."""
+    if path.is_dir() and not (path / "run.json").exists():
+        names = sorted(file.name for file in path.iterdir() if file.name != ".lock")
+        strangers = [name for name in names if not files.is_left_behind(name, "run.json")]
+        if strangers:
+            raise UntwineError(f"{path} holds no run but other files ({strangers[0]!r}); choose another folder")
+
+
 class Folder:
     """A run on disk. Every change is written at once.
 
@@ -49,15 +59,16 @@ class Folder:
     """
 
     def __init__(self, path: Path, run: Run, info: Info):
-        self.path = path
+        self.path, self.log = path, Log(path / "log.jsonl")
+        for part in ("members", "checkpoint", "log.jsonl", "tensorboard"):
+            if leads_out(path, part):
+                raise UntwineError(f"{path / part} is a link that leads out of the run's folder: remove it")
         if (path / "run.json").exists():
             self.content = Record.read(path).content
             self._agree(run, info)
             self._verify()
         else:
-            strangers = [p.name for p in path.iterdir() if p.name != ".lock"]
-            if strangers:
-                raise UntwineError(f"{path} holds no run but other files ({strangers[0]!r}); choose another folder")
+            refuse_strangers(path)
             self.content = {
                 "format": FORMAT,
                 "untwine": __version__,
@@ -76,9 +87,9 @@ class Folder:
         for entry in self.content["members"]:
             if entry["state"] in FINISHED:
                 try:
-                    checkpoint.read_tensors(self.path / entry["file"], entry["sha256"])
+                    self.record().weights(entry)
                 except (OSError, ValueError) as error:
-                    warnings.warn(f"the weights of {entry['name']} are lost ({error}); it trains again", stacklevel=5)
+                    warn(f"the weights of {entry['name']} are lost ({error}); it trains again")
                     entry["state"] = "waiting"
 
     def _agree(self, run: Run, info: Info) -> None:
@@ -122,7 +133,8 @@ class Folder:
         self.write()
 
     def write(self) -> None:
-        """Write `run.json`."""
+        """Write `run.json`, with a checksum of its content."""
+        self.content = sealed(self.content)
         files.write_json(self.path / "run.json", self.content)
 
     def entry(self, name: str) -> dict[str, Any]:
@@ -154,7 +166,14 @@ class Folder:
         self.write()
         return [pack for pack in self.content["packs"] if pack["state"] != "done"]
 
-    def finish(self, pack: dict[str, Any], states: list[dict[str, Tensor]], died: list[int], steps: int) -> None:
+    def finish(
+        self,
+        pack: dict[str, Any],
+        states: list[dict[str, Tensor]],
+        died: list[int],
+        steps: int,
+        causes: Mapping[str, str] | None = None,
+    ) -> None:
         """Write the members of a pack, mark it as done, and only then delete its checkpoints.
 
         Args:
@@ -162,42 +181,30 @@ class Folder:
             states: The state dict of each member.
             died: The step at which each member diverged, else -1.
             steps: The steps of the run.
+            causes: Why members diverged, by name.
         """
         for name, state, step in zip(pack["members"], states, died, strict=True):
             file = f"members/{file_stem(name)}.safetensors"
             sha256 = checkpoint.write_tensors(self.path / file, state)
             end = {"state": "done", "steps": steps} if step < 0 else {"state": "diverged", "steps": step}
+            if name in (causes or {}):
+                end["cause"] = (causes or {})[name]
             self.entry(name).update(end, file=file, sha256=sha256)
-        pack["state"] = "done"
+        self.log.settle()
+        pack.update(state="done", logged=self.log.counts[pack["number"]])
         self.write()
         checkpoint.clear(self.path / "checkpoint")
 
-    # --- the log -----------------------------------------------------------------------------------
-
-    def rewind_log(self, pack: int, step: int) -> None:
+    def rewind_log(self, pack: int, step: int, logged: int | None) -> None:
         """Drop what a pack logged after its checkpoint, so that the log is that of a run without interruption.
 
         Args:
             pack: The number of the pack.
             step: The step of the checkpoint.
+            logged: How many lines it had logged by then; None where the checkpoint does not say.
         """
-        file = self.path / "log.jsonl"
-        if not file.exists():
-            return
-        lines = file.read_text(errors="replace").splitlines(keepends=True)
-        kept = []
-        for line in lines:
-            with contextlib.suppress(ValueError, KeyError, TypeError):  # a line may be cut off
-                entry = json.loads(line)
-                if line.endswith("\n") and not (entry["pack"] == pack and entry["step"] > step):
-                    kept.append(line)
-        if kept != lines:
-            checkpoint.write(file, "".join(kept).encode())
-
-    def log(self, entry: dict[str, Any]) -> None:
-        """Append a line to the log."""
-        with (self.path / "log.jsonl").open("a") as file:
-            file.write(json.dumps(entry, allow_nan=False) + "\n")
+        known = {other["number"]: other.get("logged") for other in self.content["packs"]} | {pack: logged}
+        self.log.rewind(pack, step, {number: count for number, count in known.items() if count is not None})
 
 
 def _with_added(spec: dict[str, Any]) -> dict[str, Any]:

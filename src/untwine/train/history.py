@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-from collections.abc import Collection, Mapping, Sequence
+import math
+from array import array
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -26,23 +25,79 @@ class Course:
     values: Float64[np.ndarray, "members steps"]
 
 
-def read_log(path: Path) -> list[dict[str, Any]]:
-    """The lines of a run's `log.jsonl` that can be read: the last one may be cut off. Without a file there are none."""
-    lines = []
-    with contextlib.suppress(OSError):
-        for line in path.read_text(errors="replace").splitlines():
-            with contextlib.suppress(ValueError):
-                entry = json.loads(line)
-                if isinstance(entry, dict) and isinstance(entry.get("members"), dict) and "step" in entry:
-                    lines.append(entry)
-    return lines
+class Lines(Sequence[dict[str, Any]]):
+    """Lines of a log in little memory: their numbers in one array, and what each number is of once for all lines.
+
+    A line of four members as dicts takes 1.5 kB, which adds up where every step is logged. Read, each line is a dict
+    again, equal to the one that was appended.
+
+    >>> lines = Lines()
+    >>> lines.append({"pack": 0, "step": 5, "members": {"seed-0": {"loss": 1.5, "kl": None, "diverged": 3}}})
+    >>> len(lines), lines[-1]
+    (1, {'pack': 0, 'step': 5, 'members': {'seed-0': {'loss': 1.5, 'kl': None, 'diverged': 3}}})
+    """
+
+    def __init__(self) -> None:
+        self._outlines: dict[tuple[Any, ...], int] = {}  # the pack, and the terms of each member, with their number
+        self._places = array("q")  # for each line its outline, its step, and where its numbers begin
+        self._numbers = array("d")  # NaN stands for None: a log has no other
+
+    def append(self, line: Mapping[str, Any]) -> None:
+        """Keep a line of the log."""
+        members = line["members"]
+        outline = (line["pack"], *((name, *terms) for name, terms in members.items()))
+        number = self._outlines.setdefault(outline, len(self._outlines))
+        values = [math.nan if value is None else float(value) for terms in members.values() for value in terms.values()]
+        self._places.extend((number, line["step"], len(self._numbers)))
+        self._numbers.extend(values)
+
+    @property
+    def bytes(self) -> int:
+        """The memory that the numbers take."""
+        return sum(part.buffer_info()[1] * part.itemsize for part in (self._places, self._numbers))
+
+    def __len__(self) -> int:
+        return len(self._places) // 3
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        outlines = list(self._outlines)
+        return (self._line(i, outlines) for i in range(len(self)))
+
+    @overload
+    def __getitem__(self, index: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[dict[str, Any]]: ...
+    def __getitem__(self, index: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
+        outlines, chosen = list(self._outlines), range(len(self))[index]
+        return self._line(chosen, outlines) if isinstance(chosen, int) else [self._line(i, outlines) for i in chosen]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+    def _line(self, i: int, outlines: list[tuple[Any, ...]]) -> dict[str, Any]:
+        number, step, at = self._places[3 * i : 3 * i + 3]
+        pack, *members = outlines[number]
+        line: dict[str, Any] = {"pack": pack, "step": step, "members": {}}
+        for name, *terms in members:
+            values = self._numbers[at : at + len(terms)]
+            at += len(terms)
+            line["members"][name] = {
+                term: None if value != value else int(value) if term == _NO_TERM else value
+                for term, value in zip(terms, values, strict=True)
+            }
+        return line
 
 
 def courses(history: History, members: Collection[str] | None = None) -> dict[str, Course]:
     """The course of each logged term, in the order of the log.
 
     Args:
-        history: `ensemble.history`, or what `read_log` returns.
+        history: `ensemble.history`, or what `untwine.train.log.read_log` returns.
         members: The names of members; None takes every member.
 
     >>> history = [{"step": step, "members": {"seed-0": {"loss": 9.0 - step, "kl": None}}} for step in (1, 2)]

@@ -34,7 +34,7 @@ def split(size: int, share: float) -> Holdout:
     """
     count = max(1, round(share * size))
     if count >= size:
-        raise UntwineError(f"holdout is {share:g}: of {size} examples that leaves none to train on")
+        raise UntwineError(f"holdout is {share!r}: of {size:,} examples that leaves none to train on")
     order = np.argsort(np_bits(0, "holdout", size), kind="stable")
     return Holdout(np.sort(order[count:]), order[:count])
 

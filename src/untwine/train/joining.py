@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from untwine.errors import UntwineError
@@ -41,25 +41,44 @@ def joined(members: Sequence[Member]) -> list[Run]:
     >>> [run.seeds for run in joined([*runs[0].replace(seeds=[0, 1]).members(), *runs[1].members()])]
     [(0, 1), (0,)]
     """
-    different = {member.id: member for member in members}
+    return [run_of(group) if run is None else run for group, run in _together(members)]
+
+
+def groups(members: Sequence[Member]) -> list[list[Member]]:
+    """The members of each run that `joined` would return.
+
+    Args:
+        members: Members of any runs.
+    """
+    return [group for group, _ in _together(members)]
+
+
+def _together(members: Sequence[Member]) -> Iterator[tuple[list[Member], Run | None]]:
+    """Members that can train together, and the run of them if it was made to find that out."""
     alike: dict[str, list[Member]] = {}
-    for member in different.values():
+    for member in {member.id: member for member in members}.values():
         alike.setdefault(structure(member.spec), []).append(member)
-    runs = []
     for group in alike.values():
-        run = _as_one(group)
-        if run is not None:
-            runs.append(run)
-            continue
         equal: dict[str, list[Member]] = {}
         for member in group:
             equal.setdefault(json.dumps(member.spec, sort_keys=True), []).append(member)
-        for one_spec in equal.values():
-            run = _as_one(one_spec)
-            if run is None:
-                raise UntwineError(f"the spec of {one_spec[0].name} does not make the member that it was taken from")
-            runs.append(run)
-    return runs
+        run = _as_one([same[0] for same in equal.values()])  # seeds can always differ by member
+        if run is None:
+            yield from ((same, None) for same in equal.values())
+        else:
+            yield group, run if len(equal) == len(group) else None
+
+
+def run_of(members: Sequence[Member]) -> Run:
+    """The run of members that can train together.
+
+    Args:
+        members: Some or all of one of `groups`.
+    """
+    run = _as_one(members)
+    if run is None:
+        raise UntwineError(f"the spec of {members[0].name} does not make the member that it was taken from")
+    return run
 
 
 def _as_one(members: Sequence[Member]) -> Run | None:

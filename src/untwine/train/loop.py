@@ -7,50 +7,52 @@ import platform
 import signal
 import threading
 import time
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
+from torch import Tensor
 
 from untwine._version import __version__
-from untwine.errors import Diverged, UntwineError
+from untwine.arguments import Count, NonNegative, checked
+from untwine.errors import Diverged, Interrupted, UntwineError, warn
+from untwine.locations import expanded, run_folder
 from untwine.locks import locked
 from untwine.model.vae import VAE
-from untwine.train import checkpoint
+from untwine.train import checkpoint, sizes
 from untwine.train.devices import check_precision, exact, pick_device
+from untwine.train.doubts import Doubts
 from untwine.train.dry_run import check_run
 from untwine.train.ensemble import Ensemble, gather
-from untwine.train.folder import Folder, split
+from untwine.train.folder import Folder, refuse_strangers, split
+from untwine.train.history import Lines
 from untwine.train.member import Member
 from untwine.train.memory import kept_memory
 from untwine.train.paths import check_path
 from untwine.train.progress import Reporter, report
 from untwine.train.record import how_to_resume, stored
 from untwine.train.run import Run
+from untwine.train.steps.diagnosis import causes
 from untwine.train.steps.pack import Pack
 from untwine.train.steps.table import Table
 from untwine.train.steps.trainer import Trainer
-
-
-class Interrupted(UntwineError):
-    """Training was interrupted by a signal; with a folder nothing is lost."""
 
 
 class Refused(UntwineError):
     """A run that cannot train as it is, refused before anything was written."""
 
 
+@checked("run", "device")
 def fit(
     run: Run,
     out: str | Path | None = None,
     device: str = "auto",
     *,
     progress: bool | Reporter | None = None,
-    checkpoint_seconds: float = 60.0,
-    pack_size: int | None = None,
-    batching: str = "auto",
+    checkpoint_seconds: NonNegative = 60.0,
+    pack_size: Count | None = None,
+    batching: Literal["auto", "vmap", "loop"] = "auto",
     resident: bool | None = None,
     tensorboard: bool = False,
     path: str = "auto",
@@ -75,20 +77,21 @@ def fit(
             Both give the same results up to rounding. A pack that was interrupted resumes on the path on which it
             began.
     """
+    if not isinstance(run, Run):
+        raise UntwineError(f"fit trains a Run, such as uw.Run('beta_vae', 'three_dots'), not {run!r:.100}")
+    if out is not None:
+        out = expanded(out)
     target = pick_device(device)
     check_precision(run.precision, target)
     check_path(path, target, "loop" if batching == "loop" else "vmap")
-    if pack_size is not None and pack_size < 1:
-        raise UntwineError(f"pack_size must be 1 or more, not {pack_size}")
-    if not checkpoint_seconds >= 0:
-        raise UntwineError(f"checkpoint_seconds must be 0 or more, not {checkpoint_seconds}")
     if tensorboard and out is None:
         raise UntwineError("TensorBoard's files need a folder: give out=")
     begun = out is not None and (Path(out) / "run.json").exists()
     first = run.members()[: 1 if begun else pack_size]  # a folder knows best which of its members train
     try:
-        checked = Pack(first, run.info(), target, batching)
-        check_run(run, checked)
+        sizes.refuse_larger(run, first, target)
+        tried = Pack(first, run.info(), target, batching)
+        check_run(run, tried)
     except UntwineError as error:
         raise Refused(str(error)) from None
     with contextlib.ExitStack() as stack:
@@ -96,6 +99,7 @@ def fit(
         stack.enter_context(kept_memory())
         folder = None
         if out is not None:
+            refuse_strangers(Path(out))
             stack.enter_context(locked(Path(out)))
             folder = Folder(Path(out), run, run.info())
             packs = folder.packs(pack_size)
@@ -106,31 +110,33 @@ def fit(
         standard, training = run.info().standard, run.training()
         table = Table(run.make_dataset(), target, resident, uses, standard, training) if packs else None
         trained: dict[str, tuple[Member, VAE]] = {}
-        history: list[dict[str, Any]] = []
-        by_name = {member.name: member for member in run.members()}
+        history = None if folder else Lines()  # a folder has the log, however long it gets
+        by_name, why = {member.name: member for member in run.members()}, ""
         for entry in packs:
             assert table is not None
             members = [folder.member(name, run) if folder else by_name[name] for name in entry["members"]]
-            same = _names(members) == _names(checked.members)
-            pack = checked if same else Pack(members, run.info(), target, batching)
+            same = _names(members) == _names(tried.members)
+            pack = tried if same else Pack(members, run.info(), target, batching)
             trainer = Trainer(pack, run, table)
             _train(trainer, entry, folder, reporter, checkpoint_seconds, history, path)
             weights, died = trainer.state.weights, trainer.state.died.tolist()
+            reasons = causes(trainer)
             if folder is not None:
                 states = [pack.state(weights, i) for i in range(len(members))]
-                folder.finish(entry, states, died, run.steps)
+                folder.finish(entry, states, died, run.steps, reasons)
             for i, (member, step) in enumerate(zip(members, died, strict=True)):
                 if step < 0:
                     trained[member.id] = member, pack.model(weights, i)
                 else:
-                    warnings.warn(f"{member.name} diverged at step {step} and was stopped", stacklevel=2)
+                    warn(f"{member.name} diverged at step {step} and was stopped: {reasons[member.name]}")
+            why = next(iter(reasons.values()), why)
     if folder is not None:
         ensemble = gather(folder.record(), target, [member.id for member in run.members()], trained)
     elif not trained:
-        raise Diverged("every member diverged: try a smaller learning rate, or clip=1.0")
+        raise Diverged(f"every member diverged: {why}")
     else:
         ensemble = Ensemble([m for m, _ in trained.values()], [model for _, model in trained.values()], target)
-        ensemble.history = history
+        ensemble.history = history or []
     ensemble.run = run
     return ensemble
 
@@ -139,6 +145,7 @@ def _names(members: Sequence[Member]) -> list[tuple[str, str]]:
     return [(member.id, member.name) for member in members]
 
 
+@checked("path", "device")
 def resume(path: str | Path, device: str = "auto", **options: Any) -> Ensemble:
     """Resume the run of a folder.
 
@@ -147,7 +154,8 @@ def resume(path: str | Path, device: str = "auto", **options: Any) -> Ensemble:
         device: "auto", "cpu", "cuda" or "mps".
         options: Further arguments of `fit`.
     """
-    return fit(stored(path), path, device, **options)
+    folder = run_folder(path)
+    return fit(stored(folder), folder, device, **options)
 
 
 def _train(
@@ -156,17 +164,19 @@ def _train(
     folder: Folder | None,
     reporter: Reporter,
     seconds: float,
-    history: list[dict[str, Any]],
+    history: Lines | None,
     path: str,
 ) -> None:
     """Train one pack, with its checkpoints, log and progress."""
     checkpoints = folder.path / "checkpoint" if folder else None
     about = {"pack": pack["number"], "members": pack["members"]}
     if folder is not None and checkpoints is not None:
-        newest = checkpoint.newest(checkpoints, about)
+        newest, logged = checkpoint.newest(checkpoints, about), 0
         if newest is not None:
-            trainer.state.put(*newest)
-        folder.rewind_log(pack["number"], trainer.state.step)
+            _refuse_other(checkpoints, trainer, newest.step, newest.tensors)
+            trainer.state.put(newest.step, newest.tensors)
+            logged = newest.about.get("logged")
+        folder.rewind_log(pack["number"], trainer.state.step, logged)
     began = pack.get("path", "plain" if "torch" in pack else None)  # there were packs before there were two paths
     trainer.take_path(path, began, reporter.note)
     if folder is not None:
@@ -175,25 +185,40 @@ def _train(
 
     def save() -> None:
         nonlocal saved
-        if checkpoints is not None:
-            checkpoint.save(checkpoints, trainer.state.step, trainer.state.tensors(), about)
+        if folder is not None and checkpoints is not None:
+            folder.log.settle()
+            logged = {"logged": folder.log.counts[pack["number"]]}
+            checkpoint.save(checkpoints, trainer.state.step, trainer.state.tensors(), about | logged)
         saved = time.monotonic()
 
+    doubts = Doubts(trainer.run.steps)
     with _signals() as stop:
         reporter.begin(pack, trainer.state.step, trainer.run.steps)
         for entry in trainer.steps():
             if entry is not None:
                 entry = {"pack": pack["number"], **entry}
-                history.append(entry)
+                if history is not None:
+                    history.append(entry)
                 reporter.log(entry)
+                doubts.read(entry)
                 if folder is not None:
-                    folder.log(entry)
+                    folder.log.append(entry)
             reporter.step(trainer.state.step)
             if stop.is_set():
                 save()
                 raise Interrupted(_interrupted(folder, trainer.state.step))
             if checkpoints is not None and time.monotonic() - saved >= seconds:
                 save()
+
+
+def _refuse_other(checkpoints: Path, trainer: Trainer, step: int, tensors: Mapping[str, Tensor]) -> None:
+    """Refuse a checkpoint that is whole, and yet not of this training."""
+    shapes = {name: tensor.shape for name, tensor in trainer.state.tensors().items()}
+    if step > trainer.run.steps or {name: tensor.shape for name, tensor in tensors.items()} != shapes:
+        raise UntwineError(
+            f"the checkpoint of step {step:,} in {checkpoints} is not of this run: remove that folder, and training "
+            "begins again"
+        )
 
 
 def _interrupted(folder: Folder | None, step: int) -> str:
@@ -216,10 +241,9 @@ def _note_provenance(folder: Folder, pack: dict[str, Any], trainer: Trainer) -> 
     }
     changed = [key for key, value in facts.items() if pack.get(key, value) != value]
     for key in changed:
-        warnings.warn(
+        warn(
             f"this run began with {key} {pack[key]} and goes on with {facts[key]}: "
-            "its weights will not be bitwise those of a run without interruption",
-            stacklevel=4,
+            "its weights will not be bitwise those of a run without interruption"
         )
     if changed:
         pack.setdefault("earlier", []).append({key: pack[key] for key in facts})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
@@ -21,6 +22,9 @@ from untwine.parts import Each, from_json, is_each, leaves, rebuild, to_json
 
 T = TypeVar("T")
 
+# The largest numbers that a run may have.
+MOST = {"latents": 100_000, "steps": 10**12, "batch_size": 10**9, "log_every": 10**12}
+
 # Fields of a spec that change what is written down, not what is trained.
 SILENT = ("log_every", "watch")
 
@@ -33,6 +37,17 @@ def digest(value: Any) -> str:
     """
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def identity(spec: Mapping[str, Any], seed: int, data_seed: int) -> str:
+    """The id of a member: a hash of all that can change what is trained.
+
+    Args:
+        spec: Everything but the seeds as JSON.
+        seed: The seed of its initial parameters.
+        data_seed: The seed of its batches and of its noise.
+    """
+    return digest([{key: value for key, value in spec.items() if key not in SILENT}, seed, data_seed])
 
 
 @dataclass(frozen=True)
@@ -71,11 +86,10 @@ class Member:
         lr = schedule(from_json(spec["lr"]))
         return cls(seed, data_seed, objective, networks.build(spec["network"]), lr, spec, name)
 
-    @property
+    @functools.cached_property
     def id(self) -> str:
         """The identity: a hash of all that can change the result."""
-        trained = {key: value for key, value in self.spec.items() if key not in SILENT}
-        return digest([trained, self.seed, self.data_seed])
+        return identity(self.spec, self.seed, self.data_seed)
 
     @property
     def method(self) -> str:
@@ -128,17 +142,25 @@ def method_json(objective: Objective) -> dict[str, Any]:
 
 def watched(objective: Objective, names: Iterable[str]) -> Objective:
     """An objective with further terms, by their names, that are only watched."""
-    return objective.watching({name: watchable(name) for name in names})
+    terms = {name: watchable(name) for name in names}
+    return objective.watching(terms) if terms else objective
 
 
-def of_member(value: T, i: int) -> T:
-    """A part, or a number, in which every `Each` is replaced by its value for the i-th member."""
+def by_member(value: T, count: int) -> list[T]:
+    """A part, or a number, for each member: every `Each` in it is replaced by the member's value.
+
+    Args:
+        value: The part or the number. Without any `Each` in it, all members share it.
+        count: The number of members.
+    """
 
     def differs(leaf: Any) -> bool:
         return isinstance(leaf, Each)
 
-    values = [each.values[i] for each in leaves(value, differs)]
-    return rebuild(value, differs, iter(values)) if values else value
+    found = list(leaves(value, differs))
+    if not found:
+        return [value] * count
+    return [rebuild(value, differs, (each.values[i] for each in found)) for i in range(count)]
 
 
 def each_paths(value: Any, path: str = "") -> list[tuple[str, list[float]]]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import warnings
 from importlib.util import find_spec
 
 import torch
 
-from untwine.errors import UntwineError
+from untwine.errors import UntwineError, warn
 
 PATHS = ("auto", "fast", "plain")
 LONG = 2_000  # steps that repay half a minute of compiling
@@ -58,5 +57,5 @@ def choose(path: str, device: torch.device, batching: str, steps: int, began: st
     wanted = path if path != "auto" else began or ("fast" if device.type == "cuda" and steps >= LONG else "plain")
     reason = obstacle(device, batching) if wanted == "fast" else ""
     if reason:
-        warnings.warn(f"the fast path cannot be taken: {reason}; training takes the plain one", stacklevel=4)
+        warn(f"the fast path cannot be taken: {reason}; training takes the plain one")
     return "plain" if reason else wanted

@@ -1,4 +1,4 @@
-"""Reporters of training: a bar on the terminal, and files for TensorBoard."""
+"""Reporters of training: a bar on the terminal, lines where there is none, and files for TensorBoard."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from untwine.errors import UntwineError
+from untwine.progress import Pulse, share_done
 
 
 class Reporter:
@@ -49,14 +50,47 @@ class Bar(Reporter):
         self.progress.update(self.task, completed=step)
 
     def log(self, entry: dict[str, Any]) -> None:
-        alive = [values for values in entry["members"].values() if "diverged" not in values]
-        dead = len(entry["members"]) - len(alive)
-        terms = []
-        for name in alive[0] if alive else []:
-            values = [v[name] for v in alive if v[name] is not None]
-            if values:
-                terms.append(f"{name} {sum(values) / len(values):.4g}")
-        self.terms.plain = "  ".join(terms) + (f"  ({dead} diverged)" if dead else "")
+        self.terms.plain = _mean_terms(entry)
+
+
+class MinuteLines(Reporter):
+    """Where there is no terminal: a line every minute with the step, the time left and the last logged terms.
+
+    Args:
+        pulse: Says when a line is due; by default every minute.
+    """
+
+    def __init__(self, pulse: Pulse | None = None):
+        self.pulse = pulse or Pulse()
+        self.terms, self.first, self.steps = "", 0, 0
+        self.started = self.pulse.clock()
+
+    def begin(self, pack: dict[str, Any], step: int, steps: int) -> None:
+        self.first, self.steps, self.terms = step, steps, ""
+        self.started = self.pulse.clock()
+
+    def step(self, step: int) -> None:
+        def line(seconds: float) -> str:
+            since = self.pulse.clock() - self.started
+            share = share_done(step, self.steps, self.first, since)
+            return f"step {step:,} of {self.steps:,} ({share})" + (f"  {self.terms}" if self.terms else "")
+
+        self.pulse.say(line)
+
+    def log(self, entry: dict[str, Any]) -> None:
+        self.terms = _mean_terms(entry)
+
+
+def _mean_terms(entry: dict[str, Any]) -> str:
+    """The terms of a line of the log, each the mean over the members that are alive."""
+    alive = [values for values in entry["members"].values() if "diverged" not in values]
+    dead = len(entry["members"]) - len(alive)
+    terms = []
+    for name in alive[0] if alive else []:
+        values = [v[name] for v in alive if v[name] is not None]
+        if values:
+            terms.append(f"{name} {sum(values) / len(values):.4g}")
+    return "  ".join(terms) + (f"  ({dead} diverged)" if dead else "")
 
 
 class TensorBoard(Reporter):
@@ -129,7 +163,7 @@ def report(progress: bool | Reporter | None, tensorboard: Path | None) -> Iterat
     """A reporter for a run.
 
     Args:
-        progress: A reporter, or whether to show a bar; None shows one if there is a terminal.
+        progress: A reporter, or whether to show a bar; None shows one if there is a terminal, else a line every minute.
         tensorboard: The folder below which to write TensorBoard's files, if any.
     """
     with contextlib.ExitStack() as stack:
@@ -139,6 +173,8 @@ def report(progress: bool | Reporter | None, tensorboard: Path | None) -> Iterat
             progress = None if progress.beside_bar else False
         if progress or (progress is None and sys.stderr.isatty()):
             reporters.append(stack.enter_context(_bar()))
+        elif progress is None:
+            reporters.append(MinuteLines())
         if tensorboard is not None:
             board = TensorBoard(tensorboard / "tensorboard")
             stack.callback(board.close)

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
+from untwine import files
 from untwine._version import __version__
-from untwine.errors import UntwineError
+from untwine.errors import UntwineError, brief
+from untwine.locations import run_folder
 from untwine.model.info import Info
 from untwine.model.vae import VAE
 from untwine.train import checkpoint
 from untwine.train.joining import gathered
 from untwine.train.member import SILENT, Member
+from untwine.train.outline import FINISHED, damage, leads_out
 from untwine.train.run import Run
 from untwine.train.steps.pack import build
 
+__all__ = ["FINISHED", "FORMAT", "Record", "how_to_resume", "read", "stored"]
+
 FORMAT = 1
-FINISHED = ("done", "diverged")
-_ENTRY = {"name": str, "id": str, "seed": int, "data_seed": int, "state": str, "spec": dict}
+
+
+def how_to_resume(path: Path) -> str:
+    """The command that resumes the run of a folder."""
+    return f"untwine train --resume {shlex.quote(str(path))}"
 
 
 @dataclass(frozen=True)
@@ -33,12 +44,17 @@ class Record:
     @classmethod
     def read(cls, path: str | Path) -> Record:
         """The record of a folder; one that is damaged is refused."""
-        return cls(Path(path), read(Path(path)))
+        folder = run_folder(path)
+        return cls(folder, read(folder))
 
     @property
     def entries(self) -> list[dict[str, Any]]:
         """What is written of each member: its name, seeds, state, spec and file."""
         return self.content["members"]
+
+    def identities(self) -> dict[str, dict[str, Any]]:
+        """The id of each member by its name, and the checksum of its weights, if it has any yet."""
+        return {entry["name"]: {"id": entry["id"], "weights": entry.get("sha256")} for entry in self.entries}
 
     def run(self) -> Run:
         """The run with all its members: numbers that differ by member are gathered from them."""
@@ -48,9 +64,19 @@ class Record:
         try:
             own = gathered(trained, [entry["spec"] for entry in entries])
         except (KeyError, IndexError, TypeError):
-            Run.from_json({**spec, "seeds": [0]}, stored=True)  # says what is wrong with the run itself, if it is that
             raise UntwineError(f"{self.path}/run.json is damaged: its run and its members do not agree") from None
-        return Run.from_json({**spec, **own, **seeds}, stored=True)
+        with self._named():
+            return Run.from_json({**spec, **own, **seeds}, stored=True)
+
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        """A context whose errors name the file that is read."""
+        try:
+            yield
+        except UntwineError as error:
+            raise type(error)(f"{self.path}/run.json: {error}") from None
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise UntwineError(f"{self.path}/run.json is damaged: {brief(error)}") from None
 
     def info(self) -> Info:
         """What the parts of its models may know; the data need not be there."""
@@ -67,10 +93,14 @@ class Record:
             settings: Values of its spec that take the place of those that are written.
         """
         spec = {**entry["spec"], **settings}
-        try:
+        with self._named():
             return Member.from_json(entry["seed"], entry["data_seed"], spec, entry["name"])
-        except KeyError as error:
-            raise UntwineError(f"{self.path}/run.json is damaged: {entry['name']} has no {error} in its spec") from None
+
+    def weights(self, entry: dict[str, Any]) -> dict[str, Tensor]:
+        """The weights of a finished member; an OSError or a ValueError where they are not what they should be."""
+        if leads_out(self.path, entry["file"]):
+            raise ValueError(f"{self.path / entry['file']} is a link that leads out of the run's folder")
+        return checkpoint.read_tensors(self.path / entry["file"], entry["sha256"])
 
     def trained(self, entry: dict[str, Any], info: Info) -> tuple[Member, VAE]:
         """A finished member, and its model with the weights of its file.
@@ -80,13 +110,18 @@ class Record:
             info: What `info` returns.
         """
         member = self.member(entry)
-        model = build(member, info)
         try:
-            model.load_state_dict(checkpoint.read_tensors(self.path / entry["file"], entry["sha256"]))
+            weights = self.weights(entry)
+            with self._named():
+                model = build(member, info)
+            model.load_state_dict(weights)
         except (OSError, ValueError) as error:
-            raise UntwineError(f"the weights of {member.name} cannot be used: {error}") from None
+            why = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.strerror else error
+            raise UntwineError(
+                f"the weights of {member.name} cannot be used: {why}; to train them again: {how_to_resume(self.path)}"
+            ) from None
         except RuntimeError as error:
-            raise UntwineError(f"the weights of {member.name} do not fit its network: {error}") from None
+            raise UntwineError(f"the weights of {member.name} do not fit its network: {_in_one_line(error)}") from None
         return member, model
 
 
@@ -96,55 +131,24 @@ def read(path: Path) -> dict[str, Any]:
     if not file.is_file():
         raise UntwineError(f"{path} holds no run: there is no run.json in it")
     try:
-        content = json.loads(file.read_text())
+        content = files.parse_json(file.read_bytes())
     except (OSError, ValueError) as error:
         raise UntwineError(f"{file} cannot be read: {error}") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise UntwineError(f"{file} is not a run that untwine {__version__} can read")
-    damage = _damage(content)
-    if damage:
-        raise UntwineError(f"{file} is damaged: {damage}")
+    try:
+        wrong = damage(content)
+    except (ValueError, TypeError, OverflowError) as error:
+        wrong = brief(error)
+    if wrong:
+        raise UntwineError(f"{file} is damaged: {wrong}")
     return content
 
 
-def _damage(content: dict[str, Any]) -> str:
-    """What is wrong with the outline of a `run.json`, if anything is."""
-    for key, kind in (("run", dict), ("shape", list), ("data_size", int), ("members", list), ("packs", list)):
-        if not isinstance(content.get(key), kind):
-            return f"its {key!r} is missing or not what it should be"
-    for entry in content["members"]:
-        for key, kind in _ENTRY.items():
-            if not isinstance(entry, dict) or not isinstance(entry.get(key), kind):
-                return f"the {key!r} of a member is missing or not what it should be"
-        if entry["state"] in FINISHED and not isinstance(entry.get("file"), str):
-            return f"{entry['name']} has no file"
-        if entry["state"] in FINISHED and (Path(entry["file"]).is_absolute() or ".." in Path(entry["file"]).parts):
-            return f"the file of {entry['name']} lies outside of the run's folder"
-    names = {entry["name"] for entry in content["members"]}
-    for pack in content["packs"]:
-        if not isinstance(pack, dict) or not isinstance(pack.get("members"), list) or "state" not in pack:
-            return "a pack is not what it should be"
-        if not set(pack["members"]) <= names:
-            return "a pack has a member that is not in the list"
-    if not _is_standard(content.get("standard"), content["shape"]):
-        return "its 'standard' is not what it should be"
-    return "" if content["members"] else "it has no members"
-
-
-def _is_standard(value: Any, shape: list[int]) -> bool:
-    """Whether this is nothing, or a mean and a positive standard deviation for each channel."""
-    if value is None:
-        return True
-    rows = value if isinstance(value, list) and len(value) == 2 else []
-    numbers = [number for row in rows if isinstance(row, list) and len(row) == shape[0] for number in row]
-    return len(numbers) == 2 * shape[0] and all(isinstance(number, float) for number in numbers) and min(rows[1]) > 0
+def _in_one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]
 
 
 def stored(path: str | Path) -> Run:
     """The run of a folder with all its members."""
     return Record.read(path).run()
-
-
-def how_to_resume(path: Path) -> str:
-    """The command that resumes the run of a folder."""
-    return f"untwine train --resume {shlex.quote(str(path))}"

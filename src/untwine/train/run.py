@@ -7,13 +7,14 @@ import functools
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, Union
+from typing import Annotated, Any, Literal, TypeAlias, Union
 
 import numpy as np
 
 from untwine import data
-from untwine.arguments import Count, EachPositive, PerMember, Positive, Share, coerce
+from untwine.arguments import Count, EachPositive, PerMember, Positive, Share, checked, coerce
 from untwine.cards import card
+from untwine.coercion import shown
 from untwine.data import Dataset
 from untwine.data.moments import principal, standard
 from untwine.errors import UntwineError, refuse_unknown
@@ -25,12 +26,23 @@ from untwine.model.networks import Network
 from untwine.objective.core import Objective
 from untwine.objective.schedules import Schedule, schedule
 from untwine.parts import Each, from_json, resolve, to_json
+from untwine.quantities import at_most
 from untwine.train.describing import settings, title
 from untwine.train.holdout import Holdout, Selection, split
-from untwine.train.member import SILENT, Member, digest, each_paths, method_json, of_member, to_objective, watched
+from untwine.train.member import (
+    MOST,
+    SILENT,
+    Member,
+    by_member,
+    digest,
+    each_paths,
+    method_json,
+    to_objective,
+    watched,
+)
 from untwine.train.names import named
 from untwine.train.seeds import Integer, Seeds, parse_seeds, seeds_in_words
-from untwine.train.steps.optimisers import optimisers
+from untwine.train.steps.optimisers import make, optimisers
 
 Sampling: TypeAlias = Literal["iid", "epochs"]
 Precision: TypeAlias = Literal["float32", "bfloat16"]
@@ -38,14 +50,14 @@ Spec: TypeAlias = Mapping[str, Any]  # JSON: {"name": ..., **arguments}
 
 _SEEDS = ("seeds", "data_seeds")
 _KINDS: dict[str, Any] = {
-    "latents": Count,
-    "steps": Count,
-    "batch_size": Count,
+    "latents": Annotated[Count, at_most(MOST["latents"])],
+    "steps": Annotated[Count, at_most(MOST["steps"])],
+    "batch_size": Annotated[Count, at_most(MOST["batch_size"])],
     "sampling": Sampling,
     "clip": Union[Positive, None],  # noqa: UP007
     "precision": Precision,
     "standardise": bool,
-    "log_every": Count,
+    "log_every": Annotated[Count, at_most(MOST["log_every"])],
     "holdout": Union[Share, None],  # noqa: UP007
 }
 
@@ -101,6 +113,7 @@ class Run:
     watch: tuple[str, ...]
     holdout: float | None
 
+    @checked("*")
     def __init__(
         self,
         method: str | Objective | Spec,
@@ -142,7 +155,7 @@ class Run:
         rate, watch = settings["lr"], settings["watch"]
         put("lr", rate if isinstance(rate, Schedule) else coerce(rate, EachPositive, "lr"))
         put("optimiser", _optimiser_spec(settings["optimiser"]))
-        watch = (watch,) if isinstance(watch, str) else watch or ()
+        watch = coerce((watch,) if isinstance(watch, str) else watch or (), tuple[str, ...], "watch")
         put("watch", tuple(dict.fromkeys(name.replace("-", "_") for name in watch)))
         for name, kind in _KINDS.items():
             put(name, coerce(settings[name], kind, name))
@@ -221,13 +234,15 @@ class Run:
     @functools.cached_property
     def _members(self) -> tuple[Member, ...]:
         spec, members = self.spec(), []
+        objectives, rates = by_member(self.method, len(self.seeds)), by_member(self.lr, len(self.seeds))
+        schedules = {id(rate): schedule(rate) for rate in rates}  # the same for all, where the rate is
         for i, seed in enumerate(self.seeds):
             member = Member(
                 seed=seed,
                 data_seed=self.data_seeds[i] if self.data_seeds else seed,
-                objective=watched(of_member(self.method, i), self.watch),
+                objective=watched(objectives[i], self.watch),
                 network=self.network,
-                lr=schedule(of_member(self.lr, i)),
+                lr=schedules[id(rates[i])],
                 spec=resolve(spec, i),
             )
             members.append(member)
@@ -259,6 +274,8 @@ class Run:
             value: The JSON.
             stored: Whether a run wrote it; else it may leave out what is at its default.
         """
+        if not isinstance(value, Mapping):
+            raise UntwineError(f"a run as JSON is a mapping with a method and a dataset, not {value!r:.100}")
         refuse_unknown("field of a run:", value, cls.__dataclass_fields__)
         for key in ("method", "dataset"):
             if key not in value:
@@ -309,14 +326,28 @@ def _dataset_spec(dataset: Any) -> dict[str, Any]:
 
 
 def _optimiser_spec(optimiser: Any) -> dict[str, Any]:
-    spec = _named("optimiser", optimiser)
-    return optimisers.spec(spec.pop("name"), spec)
+    given = _named("optimiser", optimiser)
+    spec = optimisers.spec(given.pop("name"), given)
+    make(spec)  # which refuses what its annotations allow
+    return spec
 
 
 def _named(kind: str, value: Any) -> dict[str, Any]:
     """A spec `{"name": ..., **arguments}`, from a name or JSON."""
     if isinstance(value, str):
         return {"name": value}
-    if not isinstance(value, Mapping) or "name" not in value:
-        raise UntwineError(f"a {kind} is a name or {{'name': ..., ...}}, not {value!r}")
+    if not isinstance(value, Mapping) or not isinstance(value.get("name"), str):
+        one = f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+        raise UntwineError(f"{one} is a name or {{'name': ..., ...}}, not {shown(value)}{_instead(kind, value)}")
     return dict(value)
+
+
+def _instead(kind: str, value: Any) -> str:
+    """What to give in place of a value that is nearly a dataset or a network; empty where that cannot be told."""
+    if inspect.isfunction(value):
+        return f": call it, as in {value.__name__}()"
+    if kind == "dataset" and hasattr(value, "shape"):
+        return ": an array becomes a dataset by uw.datasets.images(array)"
+    if kind == "network" and hasattr(value, "parameters"):
+        return ": a network of your own is a function that @uw.network decorates"
+    return ""

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.func import vmap
 
 from untwine.errors import UntwineError
+from untwine.model.building import refuse_outputs
 from untwine.model.check import check_jacobian
 from untwine.model.info import Info
 from untwine.model.networks.initial import initialise
@@ -68,6 +69,8 @@ class Pack(Stack):
         if rivals:
             raise UntwineError(f"penalty {rivals[0]!r} has an adversary: it must be computed at every step")
         models = [self._with_adversaries(member) for member in members]
+        first, width = models[0], self.objective.posterior.width(info.latents)
+        refuse_outputs(members[0].network, info, width, (first.encoder, first.decoder))
         super().__init__(models, device, batching)
         self._initial = stacked(models)
         self.groups = self._groups()

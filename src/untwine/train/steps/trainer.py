@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
-from untwine.errors import UntwineError, brief
+from untwine.errors import UntwineError, brief, warn
 from untwine.train import paths
 from untwine.train.run import Run
 from untwine.train.steps.compiled import CompiledStep
@@ -64,7 +63,7 @@ class Trainer:
             why = f"the fast path failed while it was compiled ({brief(error)})"
             if path == "fast":
                 raise UntwineError(f"{why}; path='plain' would do") from error
-            warnings.warn(f"{why}; training takes the plain one", stacklevel=4)
+            warn(f"{why}; training takes the plain one")
 
     def steps(self) -> Iterator[dict[str, Any] | None]:
         """All the steps that are left, one by one; every `log_every` steps with a line for the log."""
