@@ -17,6 +17,8 @@ from untwine.cli import main
 from untwine.errors import UntwineError
 from untwine.explore import serving
 from untwine.explore.runs import open_runs
+from untwine.train.member import identity
+from untwine.train.outline import sealed
 
 Captured = pytest.CaptureFixture[str]
 
@@ -100,7 +102,7 @@ def test_runs_without_a_finished_model_are_left_out(folders: dict[str, Path], tm
     content = json.loads((folders["beta"] / "run.json").read_text())
     for entry in content["members"]:
         entry["state"] = "waiting"
-    (tmp_path / "run.json").write_text(json.dumps(content))
+    (tmp_path / "run.json").write_text(json.dumps(sealed(content)))
     with pytest.warns(UserWarning, match=r"left out: no member of .* is finished; go on with: untwine train --resume"):
         assert list(open_runs([folders["beta"], tmp_path], "cpu")) == ["beta"]
     with pytest.raises(UntwineError, match=r"no member of .* is finished"):
@@ -120,9 +122,12 @@ def endless():
 def test_server_stops_cleanly(folders: dict[str, Path], tmp_path: Path):
     """By Ctrl-C and by SIGTERM, also while data are loaded for a page; started at the same time, on two ports."""
     content = json.loads((folders["jl1"] / "run.json").read_text())
-    content["run"]["dataset"] = {"name": "endless"}
+    for spec in (content["run"], *(entry["spec"] for entry in content["members"])):
+        spec["dataset"] = {"name": "endless"}
+    for entry in content["members"]:
+        entry["id"] = identity(entry["spec"], entry["seed"], entry["data_seed"])
     (tmp_path / "slow").mkdir()
-    (tmp_path / "slow" / "run.json").write_text(json.dumps(content))
+    (tmp_path / "slow" / "run.json").write_text(json.dumps(sealed(content)))
     (tmp_path / "endless.py").write_text(SLOW)
     command = [sys.executable, "-m", "untwine", "explore", str(tmp_path / "slow")]
     command += ["--device", "cpu", "--import", str(tmp_path / "endless.py")]

@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from PIL import Image
 
 import untwine as uw
 from untwine.explore.runs import ExploredRun, open_runs
+from untwine.train.member import identity
+from untwine.train.outline import sealed
 
 CODE = [0.5, -1.0, 0.25, 2.0]
 
@@ -120,6 +123,19 @@ def test_own_picture_is_prepared_as_the_data_are(client: Any, ensemble: uw.Ensem
     np.testing.assert_allclose(answer["code"], ensemble.encode(shown[None, None].copy())[0, 0], atol=1e-5)
 
 
+def test_a_picture_unlike_the_data_is_doubted(client: Any, dots: Any):
+    """The negative of an example: black where all data are white."""
+
+    def doubt(picture: np.ndarray) -> str:
+        file = io.BytesIO()
+        Image.fromarray(picture).save(file, "PNG")
+        return client.upload(file.getvalue())["doubt"]
+
+    example = dots.batch([0])[0, 0]
+    assert doubt(example) == ""
+    assert doubt(255 - example).startswith("The model never saw such a picture: its reconstruction errs")
+
+
 def test_vectors_are_bars(client: Any):
     about = client.ask("model", run="vectors")
     assert about["shape"] != [1, 16, 16] and len(about["shape"]) == 1
@@ -133,11 +149,14 @@ def test_vectors_are_bars(client: Any):
 
 def test_models_whose_data_are_gone(tmp_path: Path, folders: dict[str, Path]):
     content = json.loads((folders["beta"] / "run.json").read_text())
-    content["run"]["dataset"] = {"name": "images", "source": str(tmp_path / "gone")}
+    for spec in (content["run"], *(entry["spec"] for entry in content["members"])):
+        spec["dataset"] = {"name": "images", "source": str(tmp_path / "gone")}
+    for entry in content["members"]:
+        entry["id"] = identity(entry["spec"], entry["seed"], entry["data_seed"])
     folder = tmp_path / "moved"
     folder.mkdir()
-    (folder / "run.json").write_text(json.dumps(content))
-    (folder / "members").symlink_to(folders["beta"] / "members")
+    (folder / "run.json").write_text(json.dumps(sealed(content)))
+    shutil.copytree(folders["beta"] / "members", folder / "members")
     run = open_runs([folder], "cpu")["moved"]
     assert "gone" in str(run.dataset)
     latents = run.model("seed-0").latents

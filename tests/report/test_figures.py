@@ -369,7 +369,7 @@ def test_a_picture_shows_what_it_should():
 
 
 def test_save_knows_its_formats(tmp_path: Path):
-    with pytest.raises(uw.UntwineError, match="unknown kind of picture 'pgn'; did you mean 'png'"):
+    with pytest.raises(uw.UntwineError, match=r"ends in \.png, \.pdf, \.svg, unlike"):
         figures.save(figures.scores({"vae": [0.1]}), tmp_path / "figure.pgn")
 
 

@@ -64,7 +64,7 @@ class Course:
         self.about = {"run": run.id, "members": [member.id for member in run.members()]}
         stored = None if keep is None else checkpoint.newest(keep, self.about)
         if stored is not None:
-            self.trainer.state.put(*stored)
+            self.trainer.state.put(stored.step, stored.tensors)
         self.trainer.take_path(path)
         wait(self.device)
         self.compiled = time.monotonic() - begun

@@ -46,6 +46,7 @@ def run(
         out: A file for the rows; those of other metrics that it holds stay.
         device: auto, cpu, cuda or mps.
     """
+    asked = requests(wanted or _all())
     data = uw.datasets.three_dots()
     rows = Rows(out, ("metric", "part"), {"dataset": "three_dots", "latents": LATENTS, "seeds": seeds})
     models = {
@@ -54,7 +55,6 @@ def run(
     }
     if any(active_counts(models["collapsed"], data)):
         raise UntwineError(f"after {steps} steps a latent is still active: train longer (steps)")
-    asked = requests(wanted or _all())
     names = [_named(request, groups) for request in asked]
     scores = {
         kind: uw.evaluate(ensemble, names, rho=0.1, windows=windows, progress=False)

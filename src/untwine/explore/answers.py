@@ -89,7 +89,7 @@ class Answers:
         if len(model.shape) != 3:
             raise UntwineError("this model takes vectors, not pictures")
         example = prepared(content, model.shape)
-        return {"picture": picture_url(example), "code": model.encode(example)}
+        return {"picture": picture_url(example), "code": model.encode(example), "doubt": model.doubt(example)}
 
     def _asked(self, question: Question) -> tuple[ExploredRun, Model]:
         """The run and the model that a question names."""

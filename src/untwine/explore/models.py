@@ -68,6 +68,34 @@ class Model:
         """The posterior mean of an example."""
         return self.ensemble.encode(example[None])[0, 0].tolist()
 
+    def doubt(self, example: Shaped[np.ndarray, "..."]) -> str:
+        """A warning where a picture is unlike those that the model was trained on; empty where it is not.
+
+        It is where its reconstruction errs more than that of any of the examples.
+        """
+        if self.dataset is None:
+            return ""
+        error = float(self._errors(example[None])[0])
+        worst = self._worst
+        if error <= worst:
+            return ""
+        times = f"{error / worst:.1f} times as much" if worst > 0 else "more"
+        return (
+            f"The model never saw such a picture: its reconstruction errs {times} as that of any of "
+            f"{len(self._examples)} examples of the data, so its code may mean nothing."
+        )
+
+    @functools.cached_property
+    def _worst(self) -> float:
+        """The largest error of a reconstruction among the examples."""
+        return float(self._errors(self._examples).max())
+
+    def _errors(self, examples: Shaped[np.ndarray, "n ..."]) -> Float64[np.ndarray, " n"]:
+        """The mean squared error of each reconstruction, with values in [0, 1]."""
+        scale = 255.0 if examples.dtype == np.uint8 else 1.0
+        means = self.ensemble.reconstruct(examples)[0].double().numpy()
+        return ((means - examples.astype(np.float64) / scale) ** 2).reshape(len(examples), -1).mean(1)
+
     @functools.cached_property
     def scale(self) -> float:
         """The largest magnitude in the data, by which pictures of vectors are scaled."""

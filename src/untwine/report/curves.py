@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Float64
 
 from untwine.errors import UntwineError, refuse_unknown
-from untwine.report.measurements import COLOURS
 from untwine.report.mosaic import SMALL, WIDEST, literal, positive, titled
+from untwine.report.styles import line_style
 from untwine.train.history import Course, History, courses
 
 if TYPE_CHECKING:
@@ -76,13 +76,12 @@ def _panel(axes: Axes, term: str, by_run: Mapping[str, Course], runs: Sequence[s
 
     smallest, largest = math.inf, -math.inf
     for name, course in by_run.items():
-        colour = COLOURS[runs.index(name) % len(COLOURS)]
-        style = ("-", "--", ":")[runs.index(name) // len(COLOURS) % 3]
+        colour, _, dashes = line_style(runs.index(name))
         steps, mean, low, high = _band(course)
         if not len(steps):
             continue
         marker = "o" if len(steps) == 1 else None  # a single line of the log
-        axes.plot(steps, mean, color=colour, linestyle=style, marker=marker, linewidth=1.3, label=literal(name))
+        axes.plot(steps, mean, color=colour, linestyle=dashes, marker=marker, linewidth=1.3, label=literal(name))
         if len(course.members) > 1:
             axes.fill_between(steps, low, high, color=colour, alpha=0.18, linewidth=0)
         smallest, largest = min(smallest, float(low.min())), max(largest, float(high.max()))

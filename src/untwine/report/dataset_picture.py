@@ -11,6 +11,7 @@ from untwine.checks import whole
 from untwine.data import Dataset
 from untwine.data.specs import short_name, slug
 from untwine.errors import UntwineError
+from untwine.files import refuse_place
 
 
 def draw_dataset(dataset: Dataset, steps: int = 8, seed: int = 0, out: str | Path | None = None) -> dict[str, Any]:
@@ -53,6 +54,7 @@ def check_picture(dataset: Dataset, steps: int, seed: int, out: str | Path | Non
     whole("seed", seed, 0)
     if out is not None:
         picture_format(out)
+        refuse_place(Path(out))
     if len(dataset.shape) != 3:
         raise UntwineError(
             f"examples of {dataset!r} are vectors of {dataset.shape[0]} numbers: there is no image to show"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from untwine.errors import UntwineError
 from untwine.metrics.statistics import summary
 from untwine.report.mosaic import SMALL, WIDEST, literal, titled
+from untwine.report.styles import COLOURS, line_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,10 +21,7 @@ if TYPE_CHECKING:
 
 Rows = Sequence[Mapping[str, Any]]
 
-# Okabe and Ito (2008), without yellow, which is hard to see on white.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 MOST_MARKS = 9  # on an axis, with a number each
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
 def lines(
@@ -58,19 +56,19 @@ def lines(
     groups = _values(known, by)
     for name, axes in by_panel.items():
         for i, group in enumerate(groups):
-            colour, marker = _style(i)
+            colour, marker, dashes = line_style(i)
+            looks: dict[str, Any] = dict(color=colour, marker=marker)
             curve = _along(_chosen(known, panels, name, by, group), x)
             if curve:
                 places, means, errors = zip(*curve, strict=True)
-                axes.plot(
-                    places, means, color=colour, marker=marker, markersize=4, linewidth=1.4, label=_word(group, words)
-                )
+                ours: dict[str, Any] = dict(markersize=4, linewidth=1.4, linestyle=dashes, label=_word(group, words))
+                axes.plot(places, means, **looks, **ours)
                 low, high = zip(*((m - 2 * e, m + 2 * e) for m, e in zip(means, errors, strict=True)), strict=True)
                 axes.fill_between(places, low, high, color=colour, alpha=0.18, linewidth=0)
             theirs = _along(_chosen([row for row in published if x in row], panels, name, by, group), x)
             if theirs:
-                style: dict[str, Any] = dict(color=colour, marker=marker, markersize=5, linestyle=":", linewidth=1)
-                axes.plot([p[0] for p in theirs], [p[1] for p in theirs], markerfacecolor="none", **style)
+                hollow: dict[str, Any] = dict(markersize=5, linewidth=1, linestyle=":", markerfacecolor="none")
+                axes.plot([p[0] for p in theirs], [p[1] for p in theirs], **looks, **hollow)
         if log:
             _logarithmic(axes, sorted({row[x] for row in known}))
         axes.set_xlabel(_word(x, words), fontsize=SMALL + 1.5)
@@ -167,7 +165,7 @@ def scatter(
     groups = _values(known, by)
     for name, axes in by_panel.items():
         for i, group in enumerate(groups):
-            colour, marker = _style(i)
+            colour, marker, _ = line_style(i)
             of_group = _chosen(known, panels, name, by, group)
             sides = [
                 {tuple(row.get(key) for key in same): row["value"] for row in of_group if row["measure"] == measure}
@@ -339,10 +337,6 @@ def _along(rows: Rows, x: str) -> list[tuple[float, float, float]]:
 def _error(values: Sequence[float]) -> float:
     """The standard error of a mean; 0 for one value."""
     return summary(values, resamples=1).standard_error or 0.0
-
-
-def _style(i: int) -> tuple[str, str]:
-    return COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
 
 
 def _word(name: Any, words: Mapping[str, str]) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from untwine import files
-from untwine.errors import unknown
+from untwine.errors import UntwineError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,5 +52,6 @@ def picture_format(path: str | Path) -> str:
     """
     suffix = Path(path).suffix.lstrip(".").lower()
     if suffix not in FORMATS:
-        raise unknown("kind of picture", suffix, FORMATS)
+        endings = ", ".join(f".{name}" for name in FORMATS)
+        raise UntwineError(f"a picture is a file that ends in {endings}, unlike {str(path)!r}")
     return suffix

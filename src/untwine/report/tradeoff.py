@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from untwine.errors import UntwineError
 from untwine.metrics.statistics import summary
-from untwine.report.measurements import COLOURS, MARKERS, Rows
+from untwine.report.measurements import Rows
 from untwine.report.mosaic import SMALL, literal, titled
+from untwine.report.styles import line_style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,14 +52,14 @@ def tradeoff(
     axes = figure.subplots()
     groups = list(dict.fromkeys(row.get(by) if by else None for row in known))
     for i, group in enumerate(groups):
-        colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
+        colour, marker, dashes = line_style(i)
         points = _points([row for row in known if by is None or row.get(by) == group], x, y, along)
         if not points:
             continue
         places, right, up, errors = zip(*points, strict=True)
         name = "" if group is None else _word(group, words)
-        style: dict[str, Any] = dict(color=colour, marker=marker, markersize=4.5, linewidth=1.2, label=name)
-        axes.plot(right, up, **style)
+        line: dict[str, Any] = dict(marker=marker, markersize=4.5, linewidth=1.2, linestyle=dashes, label=name)
+        axes.plot(right, up, color=colour, **line)
         if len(points) == 1:
             axes.errorbar(right, up, yerr=2 * errors[0], color=colour, capsize=2.5, linewidth=1)
         else:
@@ -67,8 +68,8 @@ def tradeoff(
             axes.fill_between([r for r, _, _ in curve], low, high, color=colour, alpha=0.15, linewidth=0)
         for place, r, u in zip(places, right, up, strict=True):
             if place is not None:
-                style = dict(textcoords="offset points", xytext=(4, 4), fontsize=SMALL, color=colour)
-                axes.annotate(f"{place:g}" if isinstance(place, float) else str(place), (r, u), **style)
+                label: dict[str, Any] = dict(textcoords="offset points", xytext=(4, 4), fontsize=SMALL, color=colour)
+                axes.annotate(f"{place:g}" if isinstance(place, float) else str(place), (r, u), **label)
     axes.set_xlabel(_word(x, words), fontsize=SMALL + 1.5)
     axes.set_ylabel(_word(y, words), fontsize=SMALL + 1.5)
     axes.tick_params(labelsize=SMALL + 0.5)

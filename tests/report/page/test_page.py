@@ -20,6 +20,8 @@ from untwine.report.page.contents import PIXELS, STEPS, Contents
 from untwine.report.page.writing import SECTIONS, write_report
 from untwine.report.runs.looks import Looks
 from untwine.report.runs.opened import opened
+from untwine.train.member import identity
+from untwine.train.outline import sealed
 
 EMPTY = {"meta", "link", "input", "img", "br"}
 
@@ -141,7 +143,7 @@ def edited(folder: Path, states: dict[str, dict[str, object]]) -> None:
     content = json.loads((folder / "run.json").read_text())
     for entry in content["members"]:
         entry |= states.get(entry["name"], {})
-    (folder / "run.json").write_text(json.dumps(content))
+    (folder / "run.json").write_text(json.dumps(sealed(content)))
 
 
 def test_unfinished_diverged_and_damaged_members_get_cautions(vectors: Path, tmp_path: Path):
@@ -170,7 +172,9 @@ def test_data_that_is_gone_is_said(unlabelled: Path, tmp_path: Path):
     content = json.loads((folder / "run.json").read_text())
     for spec in (content["run"], *(entry["spec"] for entry in content["members"])):
         spec["dataset"]["source"] = str(tmp_path / "gone.npy")
-    (folder / "run.json").write_text(json.dumps(content))
+    for entry in content["members"]:
+        entry["id"] = identity(entry["spec"], entry["seed"], entry["data_seed"])
+    (folder / "run.json").write_text(json.dumps(sealed(content)))
     assert "The data is not there" in parsed(write_report(folder, tmp_path / "page.html")).text
 
 

@@ -97,7 +97,7 @@ def test_commands_write_files_and_say_where(
     ("words", "code", "message"),
     [
         (["show", "RUN", "--what", "colums"], 2, "unknown picture 'colums'; did you mean 'columns'?"),
-        (["show", "RUN", "--out", "picture.gif"], 2, "unknown kind of picture 'gif'"),
+        (["show", "RUN", "--out", "picture.gif"], 2, "ends in .png, .pdf, .svg, unlike 'picture.gif'"),
         (["show", "RUN", "--members", "seed-9"], 1, "unknown member 'seed-9'"),
         (["show"], 2, "show needs the folder of one run"),
         (["show", "nowhere"], 1, "nowhere holds no run"),

@@ -105,7 +105,7 @@ export class Side {
   }
 
   #begin(answer, { code, message }) {
-    this.say(message);
+    this.say(message || answer.doubt || "");
     this.start = answer.code;
     const fits = code && code.length === answer.code.length;
     if (code && !fits) this.say(`The link has ${code.length} latents, and this model has ${answer.code.length}.`);

@@ -6,6 +6,8 @@ import html
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from untwine.errors import printable
+
 _WITHOUT_END = ("img", "input", "br", "meta", "link")
 
 
@@ -19,7 +21,7 @@ def escaped(value: Any) -> Markup:
     >>> escaped("<b>"), escaped(Markup("<b>"))
     ('&lt;b&gt;', '<b>')
     """
-    return value if isinstance(value, Markup) else Markup(html.escape(str(value), quote=True))
+    return value if isinstance(value, Markup) else Markup(html.escape(printable(str(value)), quote=True))
 
 
 def joined(pieces: Iterable[Any], between: str = "") -> Markup:

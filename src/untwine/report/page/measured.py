@@ -11,11 +11,11 @@ from untwine.analysis import polarised_share
 from untwine.errors import UntwineError
 from untwine.metrics.statistics import holm
 from untwine.report import figures
-from untwine.report.measurements import COLOURS
 from untwine.report.page.about import mean_and_range, no_scores
 from untwine.report.page.contents import Contents
 from untwine.report.page.html import Markup, code, joined, paragraph, table, tag
 from untwine.report.page.pictures import chart
+from untwine.report.styles import COLOURS
 from untwine.scores import names
 from untwine.scoring.compare import comparisons
 from untwine.train.history import courses

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float, UInt8
 
-from untwine.report.measurements import COLOURS
 from untwine.report.mosaic import SIGNED
 from untwine.report.page.html import Markup, tag
+from untwine.report.styles import COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from untwine import files
 from untwine._version import __version__
+from untwine.arguments import checked
 from untwine.errors import UntwineError
+from untwine.locations import run_folder
 from untwine.progress import track
 from untwine.report.page import about, known, measured, seen
 from untwine.report.page.contents import Contents
@@ -44,6 +46,7 @@ SECTIONS = (
 )
 
 
+@checked("runs", "device")
 def write_report(
     runs: Source | Sequence[Source],
     out: str | Path | None = None,
@@ -62,13 +65,13 @@ def write_report(
         device: auto, cpu, cuda or mps.
         progress: Whether to show a progress bar; None shows one where there is a terminal.
     """
-    sources = [runs] if isinstance(runs, str | Path | Ensemble) else list(runs)
+    sources: list[Any] = list(runs) if isinstance(runs, list | tuple) else [runs]
     if not sources:
         raise UntwineError("a report needs a run: give its folder")
+    sources = [source if isinstance(source, Ensemble) else run_folder(source) for source in sources]
     alone = sources[0] if len(sources) == 1 and not isinstance(sources[0], Ensemble) else None
     target = Path(out) if out is not None else Path(alone or ".") / "report.html"
-    if target.suffix not in (".html", ".htm"):
-        raise UntwineError(f"a report is a page: its file ends in .html, unlike {str(target)!r}")
+    refuse_page(target)
     contents = Contents([opened(source, device) for source in found(sources)])
     sections: dict[Section, Markup] = {}
     for section in track(SECTIONS, "writing the page", len(SECTIONS), progress):
@@ -85,6 +88,15 @@ def write_report(
     except OSError as error:
         raise UntwineError(f"cannot write {target}: {error.strerror or error}") from None
     return target
+
+
+def refuse_page(out: str | Path | None) -> None:
+    """Refuse a file that cannot be a page, before anything is opened."""
+    if out is None:
+        return
+    if Path(out).suffix not in (".html", ".htm"):
+        raise UntwineError(f"a report is a page: its file ends in .html, unlike {str(out)!r}")
+    files.refuse_place(Path(out))
 
 
 def page(contents: Contents, sections: Mapping[Section, Markup]) -> str:

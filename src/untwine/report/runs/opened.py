@@ -18,7 +18,8 @@ from untwine.scoring.collapse import active_counts
 from untwine.train.cautions import Caution, Known, cautions
 from untwine.train.devices import pick_device
 from untwine.train.ensemble import Ensemble, gather
-from untwine.train.history import read_log
+from untwine.train.history import History
+from untwine.train.log import read_log
 from untwine.train.member import Member
 from untwine.train.record import Record
 
@@ -37,6 +38,7 @@ class OpenedRun:
         members: All members, also those that are not finished.
         states: The state of each member by name.
         ended: The step at which members diverged, by name.
+        causes: Why they did, by name, where that is known.
         history: The log.
         scores: The stored scores.
         ensemble: The finished members whose weights could be read.
@@ -48,7 +50,8 @@ class OpenedRun:
     members: list[Member]
     states: dict[str, str]
     ended: dict[str, int] = field(default_factory=dict)
-    history: list[dict[str, Any]] = field(default_factory=list)
+    causes: dict[str, str] = field(default_factory=dict)
+    history: History = field(default_factory=list)
     scores: Scores = field(default_factory=lambda: Scores([]))
     ensemble: Ensemble | None = None
     damage: list[Caution] = field(default_factory=list)
@@ -116,7 +119,7 @@ class Case:
     def cautions(self) -> list[Caution]:
         """What makes these members doubtful."""
         run = self.run
-        return cautions(Known(self.members, run.states, self.history(), run.ended, run.active))
+        return cautions(Known(self.members, run.states, self.history(), run.ended, run.causes, run.active))
 
 
 def found(sources: Sequence[Source]) -> list[Source]:
@@ -147,7 +150,7 @@ def opened(source: Source, device: str = "auto") -> OpenedRun:
         device: Where to compute.
     """
     if isinstance(source, Ensemble):
-        members = source.members
+        members, record = source.members, source.record
         name = source.path.name if source.path else members[0].method.replace("_", "-")
         states = {member.name: "done" for member in members}
         run = OpenedRun(name, source.path, members, states, history=list(source.history), ensemble=source)
@@ -159,13 +162,13 @@ def opened(source: Source, device: str = "auto") -> OpenedRun:
         members = [record.member(entry) for entry in entries]
         states = {entry["name"]: entry["state"] for entry in entries}
         ended = {entry["name"]: entry["steps"] for entry in entries if entry["state"] == "diverged"}
-        run = OpenedRun(Path(source).resolve().name, Path(source), members, states, ended)
-        run.history = read_log(run.path / "log.jsonl") if run.path else []
+        causes = {entry["name"]: entry["cause"] for entry in entries if "cause" in entry}
+        run = OpenedRun(Path(source).resolve().name, Path(source), members, states, ended, causes)
+        run.history = read_log(run.path / "log.jsonl", record.content["packs"]) if run.path else []
         run.ensemble = _ensemble(record, device, run.damage)
-    if run.path is not None:
+    if record is not None:
         try:
-            ids = {member.name: member.id for member in run.members}
-            run.scores = Scores(storage.of_members(storage.read(run.path), ids))
+            run.scores = Scores(storage.of_members(storage.read(record.path), record.identities()))
         except UntwineError as error:
             run.damage.append(Caution("scores", str(error), "Score the run again: untwine evaluate.", False))
     return run

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from untwine.checks import whole
 from untwine.data.specs import slug
 from untwine.errors import UntwineError, unknown
+from untwine.files import refuse_place
 from untwine.report import figures
 from untwine.report.runs.looks import Looks
 from untwine.report.runs.opened import OpenedRun, Source, opened
@@ -118,6 +119,7 @@ def check_show(what: str, out: str | Path | None, latents: int, examples: int, s
         raise unknown("picture", what, WHAT)
     if out is not None:
         picture_format(out)
+        refuse_place(Path(out))
     whole("latents", latents, 1)
     whole("examples", examples, 1, 100)
     whole("seed", seed, 0)
