@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import untwine as uw
-from untwine.errors import Unavailable
+from untwine.errors import Interrupted, Unavailable
 from untwine.experiments.engine import costs, findings, pages, running
 from untwine.experiments.engine.claims import Beyond, Exactly, Near, Related, Trend
 from untwine.experiments.engine.comparisons import Alike, Higher
@@ -17,6 +17,7 @@ from untwine.experiments.engine.findings import judge, overall
 from untwine.experiments.engine.result import Result
 from untwine.experiments.engine.rows import Rows
 from untwine.experiments.engine.store import Store
+from untwine.launch.mapping import Engine
 from untwine.train import loop
 from untwine.train.joining import joined
 
@@ -47,7 +48,7 @@ def test_nothing_is_trained_or_measured_twice(toy: Experiment, tmp_path: Path, m
     def refuse(*args: object, **kwargs: object) -> None:
         raise AssertionError("nothing is missing")
 
-    monkeypatch.setattr("untwine.experiments.engine.store.fit", refuse)
+    monkeypatch.setattr("untwine.launch.members.fit", refuse)
     monkeypatch.setattr("untwine.experiments.engine.measures.evaluate", refuse)
     assert list(running.reproduce("toy/fig1", "paper", "cpu", tmp_path).rows) == list(first.rows)
     assert costs.estimate("toy/fig1", "paper", "cpu", tmp_path) == []
@@ -76,7 +77,7 @@ def test_interrupted_the_same_command_goes_on(toy: Experiment, tmp_path: Path, m
                 loop.signal.raise_signal(loop.signal.SIGINT)
 
     monkeypatch.setattr(loop.Trainer, "steps", broken)
-    with pytest.raises(loop.Interrupted, match="the same command goes on"):
+    with pytest.raises(Interrupted, match="the same command goes on"):
         running.reproduce("toy/fig1", "paper", "cpu", tmp_path)
     monkeypatch.setattr(loop.Trainer, "steps", real)
     (row,) = costs.estimate("toy/fig1", "paper", "cpu", tmp_path)
@@ -85,6 +86,18 @@ def test_interrupted_the_same_command_goes_on(toy: Experiment, tmp_path: Path, m
     whole = running.reproduce("toy/fig1", "paper", "cpu", tmp_path / "whole")
     assert went_on.rows.where(measure="kl").values == whole.rows.where(measure="kl").values
     assert len(went_on.rows.where(measure="kl").values) == 6
+
+
+@pytest.mark.slow
+@pytest.mark.rounding
+@pytest.mark.parametrize("engine", ["processes", "ray"])
+def test_every_engine_trains_the_same(engine: Engine, toy: Experiment, tmp_path: Path, request: pytest.FixtureRequest):
+    if engine == "ray":
+        request.getfixturevalue("ray")
+    here = running.reproduce("toy/fig1", "smoke", "cpu", tmp_path / "here")
+    result = running.reproduce("toy/fig1", "smoke", "cpu", tmp_path / "there", engine=engine, workers=1, gpus=0)
+    assert list(result.rows) == list(here.rows) and not result.problems
+    assert result.findings == here.findings
 
 
 def test_a_smaller_scale_gives_no_verdict(toy: Experiment, tmp_path: Path):
@@ -97,7 +110,7 @@ def test_data_that_are_not_there_leave_their_part_out(toy: Experiment, tmp_path:
     def gone(*args: object, **kwargs: object) -> None:
         raise Unavailable("the file is not there\nand more")
 
-    monkeypatch.setattr("untwine.experiments.engine.store.fit", gone)
+    monkeypatch.setattr("untwine.launch.members.fit", gone)
     result = running.reproduce("toy/fig1", "paper", "cpu", tmp_path)
     assert "the file is not there" in result.problems
     assert any(text.startswith("fig1 is not drawn") for text in result.problems)
@@ -116,9 +129,9 @@ def test_a_changed_verdict_or_number_is_noticed(toy: Experiment, tmp_path: Path)
 
 
 def test_the_page_has_a_row_for_each_figure(toy: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    running.reproduce("toy/fig1", "paper", "cpu", tmp_path)
     monkeypatch.setattr("untwine.experiments.engine.catalogue.papers", lambda: ["toy"])
     monkeypatch.setattr("importlib.import_module", lambda name: None)
-    running.reproduce("toy/fig1", "paper", "cpu", tmp_path)
     page = pages.write_page(tmp_path)
     assert "[fig1](toy/fig1/paper/result.md)" in page.read_text()
     page.write_text(page.read_text() + "A sentence by hand.\n")

@@ -13,6 +13,7 @@ import untwine as uw
 from untwine import files
 from untwine._version import __version__
 from untwine.bench.devices import describe
+from untwine.errors import Interrupted, UntwineError
 from untwine.experiments.demo import page, plan
 from untwine.experiments.demo.sentences import told
 from untwine.experiments.engine.contract import Case, Trained
@@ -22,8 +23,8 @@ from untwine.experiments.engine.running import Outcome
 from untwine.experiments.engine.store import of_member
 from untwine.report.saving import save
 from untwine.scoring import results
+from untwine.scoring.evaluation import refuse_impossible
 from untwine.train.devices import pick_device
-from untwine.train.loop import Interrupted
 from untwine.train.progress import Reporter
 
 
@@ -50,6 +51,7 @@ def run_demo(
         progress: Makes a reporter for a method's training from the number of its models; None shows a bar where there
             is a terminal.
     """
+    check_demo(out, seeds, steps, windows, points, device)
     out = Path(out)
     target = out if pages is None else Path(pages)
     planned = plan.plan(seeds, steps, windows, points)
@@ -76,6 +78,16 @@ def run_demo(
     files.write(target / "demo.md", page.page(story).encode())
     places = {"pages": str(target), "report": str(report)}
     return {**story, **places, "runs": {method: str(path) for method, path in runs.items()}}
+
+
+def check_demo(out: str | Path, seeds: str, steps: int, windows: int, points: int, device: str) -> None:
+    """Refuse what no demo can be made with, before anything is written; arguments as in `run_demo`."""
+    pick_device(device)
+    refuse_impossible([], windows=windows, points=points)
+    plan.plan(seeds, steps, windows, points)
+    files.refuse_place(Path(out), folder=True)
+    if (Path(out) / "run.json").exists():
+        raise UntwineError(f"{out} holds a run of its own: choose another folder for the demo")
 
 
 def _trained(case: Case, out: Path, device: str, progress: Callable[[int], Reporter] | None) -> Trained:

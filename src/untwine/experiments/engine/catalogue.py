@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 
 from untwine import experiments as room
-from untwine.errors import unknown
+from untwine.errors import UntwineError, unknown
 from untwine.experiments.engine.contract import Experiment, registered
 
 # Modules of the room that are not the file of a paper.
@@ -28,6 +28,9 @@ def experiments() -> dict[str, Experiment]:
 def find(name: str) -> Experiment:
     """The experiment of a name."""
     known = experiments()
+    papers_own = [other for other in known if other.partition("/")[2] == name]
+    if papers_own:
+        raise UntwineError(f"a figure is named with its paper: {' or '.join(papers_own)}, not {name!r}")
     if name not in known:
         raise unknown("figure or table", name, known)
     return known[name]

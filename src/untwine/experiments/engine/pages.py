@@ -26,7 +26,12 @@ MARKER = "<!-- what follows is written by hand -->"
 def results(folder: str | Path) -> dict[Path, Result]:
     """All results below a folder, in the order of the papers and of their figures, by their files."""
     order = list(catalogue.experiments())
+    if not Path(folder).is_dir():
+        raise UntwineError(f"{folder} is no folder of results")
     found = {file: Result.read(file) for file in sorted(Path(folder).rglob(FILE))}
+
+    if not found:
+        raise UntwineError(f"{folder} holds no results: there is no {FILE} below it")
 
     def place(item: tuple[Path, Result]) -> tuple[int, int]:
         name, scale = item[1].name, item[1].scale

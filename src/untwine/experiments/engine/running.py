@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+import functools
 import platform
 import re
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from untwine._version import __version__
+from untwine.arguments import checked
 from untwine.bench.devices import describe
-from untwine.errors import Diverged, Unavailable, UntwineError
+from untwine.errors import Diverged, Interrupted, Unavailable, UntwineError
 from untwine.experiments.engine import catalogue
 from untwine.experiments.engine.contract import Case, Fact, Measure, Plan, Trained
-from untwine.experiments.engine.costs import changed, hardware
+from untwine.experiments.engine.costs import changed
 from untwine.experiments.engine.findings import judge, overall
 from untwine.experiments.engine.result import Result
 from untwine.experiments.engine.rows import Row, Rows
 from untwine.experiments.engine.store import OUT, Store
-from untwine.progress import counter, track
+from untwine.launch.costs import hardware
+from untwine.launch.mapping import Engine, check
+from untwine.launch.tasks import Means
+from untwine.launch.units import work
+from untwine.progress import track
 from untwine.report.saving import save
 from untwine.train.devices import pick_device
-from untwine.train.loop import Interrupted
-from untwine.train.progress import Reporter
 
 # What leaves a part of an experiment out, and does not end it.
 MISSING = (Unavailable, Diverged)
@@ -48,14 +52,19 @@ class Outcome:
         return self.open(found[0])
 
 
+@checked("device")
 def reproduce(
     name: str,
-    scale: str = "small",
+    scale: Literal["smoke", "small", "paper"] = "small",
     device: str = "auto",
     out: str | Path = OUT,
     seeds: str | None = None,
     settings: Mapping[str, Any] | None = None,
     again: bool = False,
+    engine: Engine = "inline",
+    workers: int | None = None,
+    gpus: float | None = None,
+    address: str | None = None,
     progress: bool | None = None,
 ) -> Result:
     """Reproduce a figure or a table, and return what came of it.
@@ -71,16 +80,23 @@ def reproduce(
         seeds: Other seeds than the scale's, such as 0-4.
         settings: Other settings than the scale's, such as `{"eps": 0.001}`; the result gets a folder of its own.
         again: Measure also what was measured before.
+        engine: What trains: inline (here), processes (on this machine, one for each GPU or core) or ray.
+        workers: The most packs of models that train at once; by default as many as there are GPUs, or cores.
+        gpus: GPUs for each pack; by default one where there are any. Ray also takes parts, such as 0.5.
+        address: The address of a Ray cluster, or "auto"; by default Ray is started on this machine.
         progress: Whether to show progress bars; by default on a terminal.
     """
     experiment = catalogue.find(name)
     changes = changed(seeds, settings)
     settings = experiment.settings(scale, **changes)
     plan, store, target = experiment.plan(settings), Store(out), pick_device(device)
+    means = Means(workers, gpus, address=address)
+    check(engine, means)
     begun = time.monotonic()
     problems: list[str] = []
     try:
-        _train(plan, store, device, f"{name} ({scale})", problems, progress)
+        how = functools.partial(work, engine=engine, means=means, progress=progress)
+        _train(plan, store, device, f"{name} ({scale})", problems, how)
         opened: dict[int, Trained] = {}
 
         def open_case(case: Case) -> Trained:
@@ -130,42 +146,17 @@ def folder_name(scale: str, changes: Mapping[str, Any]) -> str:
     return "-".join([scale, *(re.sub(r"[^\w.]+", "-", word).strip("-.") for word in words)])
 
 
-class Whole(Reporter):
-    """Counts the steps of all members of an experiment on one bar."""
-
-    def __init__(self, advance: Callable[[int], None]):
-        self.advance, self.members, self.done = advance, 0, 0
-        self.begun, self.first = 0.0, 0
-
-    def begin(self, pack: dict[str, Any], step: int, steps: int) -> None:
-        self.members, self.done = len(pack["members"]), 0
-        self.step(step)
-        self.begun, self.first = time.monotonic(), step
-
-    def step(self, step: int) -> None:
-        self.advance((step - self.done) * self.members)
-        self.done = step
-
-    def pace(self) -> float | None:
-        """The seconds of a step of one member, in the last pack."""
-        taken = (self.done - self.first) * self.members
-        return (time.monotonic() - self.begun) / taken if taken else None
-
-
-def _train(plan: Plan, store: Store, device: str, what: str, problems: list[str], progress: bool | None) -> None:
+def _train(
+    plan: Plan, store: Store, device: str, what: str, problems: list[str], how: Callable[..., Iterator[Any]]
+) -> None:
     """Train what is missing; a run that cannot be trained, for want of its data, is a problem, not the end."""
-    missing = store.missing(plan.cases)
-    total = sum(run.steps * len(run.members()) for run in missing)
-    with counter(f"training for {what}", total, progress) as advance:
-        for run in missing:
-            reporter = Whole(advance)
-            try:
-                store.train(run, device, reporter)
-            except MISSING as error:
-                problems.append(_first_line(error))
-                continue
-            if (seconds := reporter.pace()) is not None:
-                store.note_pace(run.members()[0], hardware(device), seconds)
+    for unit, done in how(store.units(plan.cases, device), what=f"training for {what}"):
+        problems += done["problems"]
+        for note in done["notes"]:
+            warnings.warn(note, stacklevel=3)
+        if unit.run is not None and done["pace"] is not None:
+            store.note_pace(unit.run.members()[0], hardware(device), done["pace"])
+    store.forget()
 
 
 def _measure(
@@ -179,11 +170,11 @@ def _measure(
     """The rows of all facts, and of all measures of all cases."""
     for fact in track(plan.facts, "measuring data", len(plan.facts), progress):
         key = {"fact": fact.name, "arguments": dict(fact.arguments)}
-        yield from _kept(store, key, (), partial(_of_fact, fact), again, problems)
+        yield from _kept(store, key, (), functools.partial(_of_fact, fact), again, problems)
     pairs = [(case, measure) for case in plan.cases for measure in plan.measures]
     for case, measure in track(pairs, "measuring models", len(pairs), progress):
         ids = [member.id for member in case.run.members()]
-        known = _kept(store, measure.key, ids, partial(_of_case, measure, case, open_case), again, problems)
+        known = _kept(store, measure.key, ids, functools.partial(_of_case, measure, case, open_case), again, problems)
         yield from ({**case.columns, **row} for row in known)
 
 

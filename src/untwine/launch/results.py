@@ -1,0 +1,76 @@
+"""What finished units of a sweep returned, on disk: a file for each."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Set
+from pathlib import Path
+from typing import Any
+
+from untwine import files
+from untwine._version import __version__
+from untwine.train.member import digest
+
+FOLDER = "results"
+
+
+class Results:
+    """The results of members in the folder of a sweep; those of another scoring, or of another version, are others.
+
+    Args:
+        path: The folder of the sweep.
+        scoring: Arguments of `evaluate`; None where nothing is scored.
+    """
+
+    def __init__(self, path: str | Path, scoring: Mapping[str, Any] | None):
+        self.path = Path(path) / FOLDER / digest([scoring, __version__])
+        self._known: list[dict[str, Any]] | None = None  # the content of all files, read once and after `keep`
+
+    def keep(self, unit: str, done: Mapping[str, Any]) -> None:
+        """Write down what a unit returned.
+
+        Args:
+            unit: The name of its folder.
+            done: What `untwine.launch.units.compute` returned; what went wrong is tried again.
+        """
+        if done["members"]:
+            self._known = None
+            content = {key: done[key] for key in ("members", "problems", "notes")}
+            files.write_json(self.path / f"{unit}.json", {**content, "sha256": files.checksum(content)})
+
+    def read(self) -> dict[str, dict[str, Any]]:
+        """What is known of each member, by id."""
+        return {name: member for content in self._contents() for name, member in content["members"].items()}
+
+    def remarks(self, kind: str, ids: Set[str]) -> list[str]:
+        """What was said of units that have some of these members, each once.
+
+        Args:
+            kind: "problems" (what went wrong) or "notes" (what was warned of).
+            ids: The ids of the members.
+        """
+        mine = [content for content in self._contents() if ids & content["members"].keys()]
+        return list(dict.fromkeys(text for content in mine for text in content[kind]))
+
+    def settled(self) -> set[str]:
+        """The ids of members of which all that was asked for is known."""
+        return {name for content in self._contents() if not content["problems"] for name in content["members"]}
+
+    def _contents(self) -> list[dict[str, Any]]:
+        """The content of each file."""
+        if self._known is None:
+            self._known = list(self._read())
+        return self._known
+
+    def _read(self) -> Iterator[dict[str, Any]]:
+        """The content of each file as it is now. Damaged ones are reported, and their units computed again."""
+        for file in sorted(self.path.glob("*.json")):
+            try:
+                content = files.parse_json(file.read_bytes())
+                stated = content.pop("sha256")
+                if files.checksum(content) != stated:
+                    raise ValueError("it was changed")
+            except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+                warnings.warn(f"{file} is damaged ({error}); what it says is read from the run again", stacklevel=2)
+                continue
+            yield content
