@@ -1,4 +1,4 @@
-"""Tiny files of the public formats, for every test that needs a dataset of files."""
+"""Tiny files of the public formats, for every test that needs a dataset of files, and one Ray for all that need it."""
 
 from __future__ import annotations
 
@@ -54,3 +54,18 @@ def public(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], P
         return folder
 
     return publish
+
+
+@pytest.fixture(scope="session")
+def ray() -> Iterator[None]:
+    """Ray on this machine, for all tests that need one; `untwine` finds that it is there."""
+    if importlib.util.find_spec("ray") is None:
+        pytest.skip("Ray is not installed: pip install 'untwine[ray]'")
+    import ray
+
+    from untwine.launch import on_ray
+    from untwine.launch.tasks import Means
+
+    on_ray._connect(on_ray._ray(), Means(workers=2))
+    yield
+    ray.shutdown()

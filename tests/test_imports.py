@@ -15,8 +15,8 @@ PACKAGE = Path(__file__).parents[1] / "src" / "untwine"
 LEVELS = [
     {"cli"},
     {"experiments"},
-    {"bench"},
     {"launch"},
+    {"bench"},
     {"explore"},
     {"report"},
     {"sharing"},

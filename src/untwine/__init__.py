@@ -15,6 +15,9 @@ from untwine import vocabulary
 from untwine._version import __version__ as __version__
 from untwine.errors import UntwineError as UntwineError
 from untwine.namespace import directory, lookup
+from untwine.threads import wait_passively
+
+wait_passively()
 
 # Every public name that is imported on first use: "module:name", or a module.
 _HOMES = {
@@ -43,6 +46,7 @@ _HOMES = {
     "fit": "untwine.train.loop:fit",
     "from_hub": "untwine.sharing.hub:from_hub",
     "join": "untwine.objective.schedules:join",
+    "launch": "untwine.launch",
     "load": "untwine.train.ensemble:load",
     "method": "untwine.methods.registry:method",
     "methods": "untwine.methods",
@@ -63,6 +67,7 @@ _HOMES = {
 if TYPE_CHECKING:
     from untwine import analysis as analysis
     from untwine import datasets as datasets
+    from untwine import launch as launch
     from untwine import methods as methods
     from untwine import metrics as metrics
     from untwine.data import Dataset as Dataset

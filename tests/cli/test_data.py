@@ -135,7 +135,7 @@ def test_get_of_what_is_drawn(capsys: Captured):
         (["get", "mpi3d-multi", "--dataset.examples", "0"], "1 or more, not 0"),
         (["show", "pinwheel"], "vectors of 2 numbers"),
         (["show", "xy-squares", "--steps", "1"], "steps must be a whole number, 2 or more"),
-        (["show", "xy-squares", "--out", "squares.xyz"], "unknown kind of picture 'xyz'"),
+        (["show", "xy-squares", "--out", "squares.xyz"], "unlike 'squares.xyz'"),
         (["check", "mnistt"], "did you mean 'mnist'?"),
     ],
 )
@@ -283,11 +283,9 @@ def test_a_picture_that_cannot_be_written_leaves_the_old_one(tmp_path: Path, mon
     assert main(["data", "show", "xy-squares", "--steps", "2", "--out", str(file)]) == 0
     before = file.read_bytes()
 
-    def full(path: Path, content: bytes) -> None:
-        with path.open("wb") as out:
-            out.write(content[:10])
+    def full(new: Path, target: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr("untwine.files.settle", full)
     assert main(["data", "show", "xy-squares", "--steps", "3", "--out", str(file)]) == 1
     assert file.read_bytes() == before and [one.name for one in tmp_path.iterdir()] == ["a.png"]

@@ -15,11 +15,11 @@ from scipy import stats
 import untwine as uw
 from untwine.cli import COMMANDS, main
 from untwine.cli.commands.demo import NEXT
+from untwine.errors import Interrupted
 from untwine.experiments.demo import folder, page, plan, run_demo, sentences
 from untwine.experiments.engine.comparisons import Higher
 from untwine.experiments.engine.findings import judge
 from untwine.experiments.engine.rows import Rows
-from untwine.train.loop import Interrupted
 
 Captured = pytest.CaptureFixture[str]
 METHODS = ("β-VAE", "JL1-VAE")

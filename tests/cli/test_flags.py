@@ -93,5 +93,5 @@ def test_none_is_a_value_where_the_annotation_has_it():
         "imports": None,
     }
     assert (read()["columns"], read("--columns", "2")["columns"]) == (1, 2)
-    with pytest.raises(SystemExit):
+    with pytest.raises(UsageError, match="--steps: 'none' is not a whole number"):
         read("--steps", "none")

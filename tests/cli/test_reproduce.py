@@ -44,7 +44,7 @@ def test_a_dry_run_trains_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[
     ("words", "code", "message"),
     [
         (["rhodes2021/fig44"], 2, "did you mean 'rhodes2021/fig4'?"),
-        (["michlo2023/fig8", "--scale", "smalll"], 1, "unknown scale 'smalll'; did you mean 'small'?"),
+        (["michlo2023/fig8", "--scale", "smalll"], 2, "--scale: unknown choice 'smalll'; did you mean 'small'?"),
         (["michlo2023/fig8", "--seeds", "0-1"], 1, "seeds"),
         (["michlo2023/fig8", "--set", "epss=3"], 1, "epss"),
     ],

@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from untwine._version import __version__
+from untwine.cli.failures import failure
 from untwine.cli.usage import UsageError
-from untwine.errors import UntwineError, unknown
+from untwine.errors import UntwineError, WrongCall, printable, unknown
+from untwine.threads import wait_passively
 
 # The file of each command in `commands/`, and its line in the help.
 COMMANDS = {
@@ -28,6 +30,7 @@ COMMANDS = {
     "report": ("report", "write one HTML page about runs: curves, scores, pictures, warnings"),
     "explore": ("explore", "move the latents of trained models on a page in your browser"),
     "reproduce": ("reproduce", "reproduce the figures and tables of the papers, one command each"),
+    "sweep": ("sweep", "train and score many runs from one file: here, on all GPUs, or on a cluster"),
     "export": ("export", "write models as ONNX files, or publish them with a model card"),
     "perceive": ("perceive", "measure how a loss perceives a dataset's factors, before any training"),
     "methods": ("lists", "list the methods, or explain one: untwine methods jl1-vae"),
@@ -36,38 +39,49 @@ COMMANDS = {
     "datasets": ("lists", "list the datasets, or explain one: untwine datasets dsprites"),
     "data": ("data", "list, fetch, check and show datasets: untwine data list"),
     "bench": ("bench", "measure speed and quality on this machine"),
+    "doctor": ("doctor", "show versions, devices, data and extras, and test that training works"),
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
+    wait_passively()
     arguments = list(sys.argv[1:] if argv is None else argv)
     for stream in (sys.stdout, sys.stderr):  # characters that the terminal lacks are escaped
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
         with _our_warnings():
-            return _run(arguments)
+            code = _run(arguments)
+        sys.stdout.flush()  # a full disk shows here, and not when Python ends
+        return code
     except UntwineError as error:
         _say(str(error))
-        return 2 if isinstance(error, UsageError) else 1
+        return 2 if isinstance(error, UsageError | WrongCall) else 1
     except KeyboardInterrupt:
         _say("interrupted")
-        return 1
-    except BrokenPipeError:  # `untwine methods | head` has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    except OSError as error:  # a full disk, a file in place of a folder, no right to write
-        _say(f"{error.filename or 'a file'}: {error.strerror or error}")
         return 1
     except SystemExit as stop:  # tyro, after its help (0) or its message (2)
         return stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 2
 
+    except BrokenPipeError:  # `untwine methods | head` has closed the pipe
+        _forget_output()
+        return 1
+    except Exception as error:  # a full disk, no right to write, no memory: anything else is a bug
+        line = failure(error, arguments)
+        if line is None:
+            raise
+        if getattr(error, "filename", "") is None:
+            _forget_output()  # what could not be written would fail again when Python ends
+        _say(line)
+        return 1
+
 
 def _run(words: list[str]) -> int:
     """Run the command that the words name, after the imports that the user asks for."""
-    from untwine.cli.imports import import_installed_parts, import_parts, split_imports
+    from untwine.cli.imports import IMPORTED, import_installed_parts, import_parts, split_imports
 
+    IMPORTED.clear()  # an earlier command of this process may have had others
     arguments, imports = split_imports(words)
     if not arguments:
         print(_help(), file=sys.stderr)
@@ -111,12 +125,26 @@ def _help() -> str:
     )
 
 
+def _forget_output() -> None:
+    """Let what is left to print go nowhere, if it cannot be printed."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        try:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except (OSError, ValueError):
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+
+
 # --- messages -------------------------------------------------------------------------------------------
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"untwine: {text}\n")
-    sys.stderr.flush()
+    try:
+        sys.stderr.write(f"untwine: {printable(text)}\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):  # nobody can be told
+        pass
 
 
 @contextmanager

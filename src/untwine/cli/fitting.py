@@ -8,7 +8,7 @@ from typing import Any
 
 from untwine.cli import output
 from untwine.differences import listed
-from untwine.errors import UntwineError
+from untwine.errors import Interrupted, UntwineError
 
 
 def fit(run: Any, out: Path, options: dict[str, Any], as_json: bool) -> None:
@@ -33,12 +33,14 @@ def fit(run: Any, out: Path, options: dict[str, Any], as_json: bool) -> None:
     left = len(run.seeds) - len(before)
     try:
         loop.fit(run, out, **options, progress=Forecast(left))
-    except (loop.Interrupted, loop.Refused):
+    except (Interrupted, loop.Refused):
         raise
     except UntwineError as error:
-        if {member["state"] for member in results.members(out).values()} != {"diverged"}:
+        ended = results.members(out).values()
+        if {member["state"] for member in ended} != {"diverged"}:
             raise
-        failure = UntwineError("every model diverged: try a smaller learning rate (--lr), or --clip 1")
+        why = next((member["cause"] for member in ended if "cause" in member), "try a smaller learning rate (--lr)")
+        failure = UntwineError(f"every model diverged: {why}")
         failure.__cause__ = error
     members = results.members(out)
     trained = [name for name in finished() if name not in before]
@@ -52,11 +54,11 @@ def fit(run: Any, out: Path, options: dict[str, Any], as_json: bool) -> None:
 
 def _print_members(out: Path, members: dict[str, Any], trained: list[str]) -> None:
     if not trained:
-        print(f"Nothing to train: {out} is finished.")
+        output.say(f"Nothing to train: {out} is finished.")
     elif len(trained) < len(members):
-        print(f"Trained {listed(trained)}; the others were there already.")
+        output.say(f"Trained {listed(trained)}; the others were there already.")
     output.members(members)
-    print(f"Results are in {out}")
+    output.say(f"Results are in {out}")
     if any(member["state"] == "done" for member in members.values()):
-        print(f"A page about it: untwine report {shlex.quote(str(out))}")
-        print(f"Continue in Python: import untwine; ensemble = untwine.load({str(out)!r})")
+        output.say(f"A page about it: untwine report {shlex.quote(str(out))}")
+        output.say(f"Continue in Python: import untwine; ensemble = untwine.load({str(out)!r})")

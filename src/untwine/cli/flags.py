@@ -20,8 +20,10 @@ from typing import Annotated, Any
 from untwine.arguments import hints
 from untwine.cli import helptext
 from untwine.cli.readers import METAVAR, Choice, module_or_file, numbers, reader
-from untwine.cli.usage import UsageError
+from untwine.cli.usage import UsageError, as_usage_errors
+from untwine.cli.words import Explain, Flag, check
 from untwine.errors import unknown
+from untwine.locations import run_folder
 from untwine.registry import Registry
 
 JSON = "Print the numbers as JSON, and nothing else."
@@ -90,6 +92,7 @@ def flag(
     called: str | None = None,
     shown: str | None = None,
     optional: bool = False,
+    hint: Any = Any,
 ) -> tuple[str, Any, Any]:
     """A field of a dataclass that tyro turns into a flag.
 
@@ -103,6 +106,7 @@ def flag(
         called: The name of the flag, if it is not that of the field.
         shown: The text in place of the default in the help.
         optional: Whether the value may be none, also where that is not the default.
+        hint: The annotation that its value must agree with, if that is to be checked before anything is done.
     """
     import tyro
     from tyro.constructors import PrimitiveConstructorSpec
@@ -131,9 +135,10 @@ def flag(
     )
     if shown is None and (default is None or default == ()):
         shown = "none"
-    hint = shown and f"(default: {shown})"
-    argument: Any = tyro.conf.arg(name=called, help=help, prefix_name=prefix, help_behavior_hint=hint)
-    annotation = Annotated[Any, spec, argument]  # pyright: ignore
+    about = shown and f"(default: {shown})"
+    argument: Any = tyro.conf.arg(name=called, help=help, prefix_name=prefix, help_behavior_hint=about)
+    own = Flag(parse, spec.metavar, several, hint, help)
+    annotation = Annotated[Any, spec, argument, own]  # pyright: ignore
     return name, annotation, dataclasses.field() if default is dataclasses.MISSING else default
 
 
@@ -142,7 +147,7 @@ def switch(name: str, help: str | None, default: bool = False) -> tuple[str, Any
     import tyro
 
     argument: Any = tyro.conf.arg(help=help, prefix_name=False, help_behavior_hint="")
-    return name, Annotated[bool, tyro.conf.FlagCreatePairsOff, argument], default  # pyright: ignore
+    return name, Annotated[bool, tyro.conf.FlagCreatePairsOff, argument, Flag(None, help=help)], default  # pyright: ignore
 
 
 def arguments(
@@ -184,22 +189,27 @@ def arguments(
         if name in (choices or {}):
             help = f"{help or ''} One of {(choices or {})[name]}.".strip()
         optional = type(None) in typing.get_args(annotations[name])
-        fields.append(flag(name, read, several, default, help, prefix, None, (shown or {}).get(name), optional))
+        checked = annotations[name] if switches else Any
+        text = (shown or {}).get(name)
+        fields.append(flag(name, read, several, default, help, prefix, None, text, optional, checked))
     return dataclasses.make_dataclass(function.__name__, fields, kw_only=True)
 
 
-def parse(prog: str, about: str, fields: Sequence[Any], args: list[str]) -> Any:
-    """The values of a command's flags, read by tyro. A wrong flag ends the command with code 2.
+def parse(prog: str, about: str, fields: Sequence[Any], args: list[str], explain: Explain | None = None) -> Any:
+    """The values of a command's flags, read by tyro. A wrong flag is a `UsageError`.
 
     Args:
         prog: The command as the user types it.
         about: The text at the top of the help, as `helptext.wrapped` takes it.
         fields: Flags and groups of flags.
         args: The words after the command.
+        explain: Says why the command does not have an option, where more is known of it.
     """
     import tyro
 
     from untwine.cli.imports import HELP
+
+    check(prog, fields, args, explain)
 
     # `main` has read this flag already; here it appears in the help.
     imports = flag("imports", module_or_file, default=None, help=HELP, called="import", shown="")
@@ -211,11 +221,12 @@ def parse(prog: str, about: str, fields: Sequence[Any], args: list[str]) -> Any:
 def folders_first(args: Sequence[str]) -> tuple[list[Path], list[str]]:
     """The folders, which come before any flag, each once, and the rest of a command line.
 
-    >>> folders_first(["runs/a", "runs/b", "--out", "page.html"])
+    >>> folders_first(["runs/a", "runs/b/run.json", "--out", "page.html"])
     ([PosixPath('runs/a'), PosixPath('runs/b')], ['--out', 'page.html'])
     """
     count = next((i for i, arg in enumerate(args) if arg.startswith("-")), len(args))
-    return list(dict.fromkeys(map(Path, args[:count]))), list(args[count:])
+    with as_usage_errors():
+        return list(dict.fromkeys(map(run_folder, args[:count]))), list(args[count:])
 
 
 def values(group: Any) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from untwine.errors import brief
 
 FLAG = "--import"
 GROUP = "untwine.parts"
+IMPORTED: list[str] = []  # what this command has imported, which workers of a sweep import too
 HELP = "A module or a .py file with parts of your own, imported first. The flag may be repeated."
 
 
@@ -52,6 +53,7 @@ def import_parts(names: Iterable[str]) -> None:
     for name in names:
         try:
             _import(name)
+            IMPORTED.append(str(Path(name).expanduser().resolve()) if _is_path(name) else name)
         except UsageError:
             raise
         except (Exception, SystemExit) as error:
@@ -72,14 +74,16 @@ def import_installed_parts() -> None:
 
 
 def _import(name: str) -> None:
-    path = Path(name).expanduser()
-    if path.suffix == ".py" or os.sep in name or path.is_file():
-        _import_file(path)
+    if _is_path(name):
+        _import_file(Path(name).expanduser())
         return
     if os.getcwd() not in sys.path:  # at the end, so that no file in it hides an installed module
         sys.path.append(os.getcwd())
     try:
-        importlib.import_module(name)
+        module = importlib.import_module(name)
+        if hasattr(module, "__path__") and module.__file__ is None:
+            del sys.modules[name]
+            raise UsageError(f"{name!r} is a folder without a module of its own (__init__.py): name a file in it")
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise
@@ -87,6 +91,12 @@ def _import(name: str) -> None:
             f"there is no module {name!r}, neither installed nor in this folder; a file is named with its ending, "
             f"as in: {FLAG} my_parts.py"
         ) from None
+
+
+def _is_path(name: str) -> bool:
+    """Whether a name is that of a file, not of a module."""
+    path = Path(name).expanduser()
+    return path.suffix == ".py" or os.sep in name or path.is_file()
 
 
 def _import_file(path: Path) -> None:

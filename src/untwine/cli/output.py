@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from untwine.differences import short_names
+from untwine.errors import printable
 
 
 def as_json(value: Any) -> None:
@@ -18,9 +19,14 @@ def as_json(value: Any) -> None:
     print(json.dumps(value, indent=2, allow_nan=False, default=str))
 
 
+def say(text: str = "") -> None:
+    """Print a line, or several; what a terminal would obey is shown as its code."""
+    print(printable(text), flush=True)
+
+
 def note(text: str) -> None:
     """Tell a user something that is no result: on stderr, as warnings are."""
-    print(f"untwine: {text}", file=sys.stderr, flush=True)
+    print(f"untwine: {printable(text)}", file=sys.stderr, flush=True)
 
 
 def width() -> int:
@@ -35,7 +41,7 @@ def paragraph(text: str, indent: str = "  ") -> None:
         text: The sentence.
         indent: What all lines but the first begin with.
     """
-    print(textwrap.fill(text, width(), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False))
+    say(textwrap.fill(text, width(), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False))
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: bool = False, lines: bool = False) -> None:
@@ -51,7 +57,8 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: bool =
     from rich.console import Console
     from rich.table import Table
 
-    cells = [list(row) for row in rows]
+    cells = [[printable(text) for text in row] for row in rows]
+    columns = [printable(text) for text in columns]
     gap = 2
     if numbers and rows:
         others = sum(max(len(row[i]) for row in (columns, *rows)) + gap for i in range(1, len(columns)))

@@ -17,7 +17,7 @@ def scores(name: str, rows: Sequence[dict[str, Any]]) -> None:
         name: What was scored, above the table.
         rows: Those of `Scores.summary()`.
     """
-    print(name)
+    output.say(name)
     shown = names.short(rows)
     lines = [
         [label, samples(row), str(row["count"]), _mean(row), _ends(row)] for label, row in zip(shown, rows, strict=True)
@@ -33,7 +33,7 @@ def scores(name: str, rows: Sequence[dict[str, Any]]) -> None:
     for text in texts:
         output.paragraph(text)
     if texts:
-        print()
+        output.say()
 
 
 def comparisons(rows: Sequence[dict[str, Any]]) -> None:

@@ -25,7 +25,7 @@ def data(args: list[str]) -> None:
         commands = helptext.definitions(ABOUT, 6)
         example = "example:\n  untwine data show xy-squares"
         usage = "usage: untwine data COMMAND ..."
-        print("\n\n".join([usage, f"commands:\n{commands}", helptext.wrapped(FOLDER), example]))
+        output.say("\n\n".join([usage, f"commands:\n{commands}", helptext.wrapped(FOLDER), example]))
         return
     if not args:
         raise UsageError(f"data needs a command: {', '.join(f'untwine data {name}' for name in ABOUT)}")
@@ -63,9 +63,9 @@ def _list(args: list[str]) -> None:
     output.table(
         ["dataset", "description", "examples and factors", "as an array", "licence", "state"], rows, lines=True
     )
-    print("drawn: needs no files. present: its files are here. fetchable: `untwine data get NAME` downloads them.")
-    print("as an array: all examples at once, a byte for each pixel; only those of a batch are read.")
-    print(f"The data folder is {folder()}. Options of a dataset: untwine data show NAME --help")
+    output.say("drawn: needs no files. present: its files are here. fetchable: `untwine data get NAME` downloads them.")
+    output.say("as an array: all examples at once, a byte for each pixel; only those of a batch are read.")
+    output.say(f"The data folder is {folder()}. Options of a dataset: untwine data show NAME --help")
 
 
 def _state(about: dict[str, Any]) -> str:
@@ -110,8 +110,8 @@ def _get(args: list[str]) -> None:
         output.as_json({"dataset": dataset.spec, "examples": len(dataset), "files": paths})
         return
     for path in paths:
-        print(path)
-    print(f"{dataset!r} is ready: {len(dataset):,} examples" + ("" if files else "; no download was needed"))
+        output.say(path)
+    output.say(f"{dataset!r} is ready: {len(dataset):,} examples" + ("" if files else "; no download was needed"))
 
 
 def _optional(build: Any, files: tuple[Any, ...], options: Any) -> list[Any]:
@@ -172,7 +172,7 @@ def _check(args: list[str]) -> None:
         rows = [[check.name, check.state, str(check.path or "")] for check in checks]
         output.table(["file", "state", "path"], rows)
     else:
-        print(f"There is nothing to check in {folder()}" + (f" of {', '.join(names)}" if names else ""))
+        output.say(f"There is nothing to check in {folder()}" + (f" of {', '.join(names)}" if names else ""))
     wrong = [check for check in checks if not check.ok]
     if wrong:
         lines = [f"{check.name} is {check.state}: {check.path} {check.why}" for check in wrong]
@@ -197,7 +197,7 @@ def _show(args: list[str]) -> None:
     if space is not None:
         rows = [[name, space.kinds[i], str(space.sizes[i]), _values(space, i)] for i, name in enumerate(space.names)]
         output.table(["factor", "kind", "values", "from first to last"], rows)
-    print(f"Saved in {results['out']}")
+    output.say(f"Saved in {results['out']}")
 
 
 def _values(space: Any, factor: int) -> str:

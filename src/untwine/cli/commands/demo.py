@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
 from untwine.cli import flags, output
-from untwine.cli.usage import UsageError
+from untwine.cli.usage import as_usage_errors
 
 ABOUT = """Train models of β-VAE and of JL1-VAE on small pictures of three dots, and see what sets them apart.
 
@@ -29,9 +28,6 @@ NEXT = {
 
 
 def demo(args: list[str]) -> None:
-    # On a busy machine, threads that spin while they wait make it many times slower. This must be set before torch is
-    # loaded.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from untwine.cli.lengths import Forecast
     from untwine.experiments import demo
 
@@ -39,8 +35,8 @@ def demo(args: list[str]) -> None:
     fields = [("demo", options), flags.switch("json", flags.JSON)]
     parsed = flags.parse("untwine demo", ABOUT, fields, args)
     settings = flags.values(parsed.demo)
-    if settings["steps"] < 1:
-        raise UsageError(f"steps must be a whole number, 1 or more, not {settings['steps']}")
+    with as_usage_errors():
+        demo.check_demo(**{name: settings[name] for name in ("out", "seeds", "steps", "windows", "points", "device")})
     before = demo.finished(settings["out"])
     if not parsed.json:
         output.paragraph(START.format(**settings))
@@ -49,7 +45,7 @@ def demo(args: list[str]) -> None:
         output.as_json(story)
         return
     if before == demo.finished(settings["out"]):
-        print("The models were trained before; nothing was trained.\n")
+        output.say("The models were trained before; nothing was trained.\n")
     show(story)
 
 
@@ -61,18 +57,18 @@ def show(story: Mapping[str, Any]) -> None:
     """
     from untwine.experiments.demo.plan import LOOK, METHODS, TEST
 
-    print(f"Look at these, in {story['pages']}:")
+    output.say(f"Look at these, in {story['pages']}:")
     for picture in story["pictures"]:
         output.paragraph(f"  {picture:22} {LOOK[picture.removesuffix('.png')]}", " " * 25)
-    print(f"All about both runs, on one page for a browser: {story['report']}\n")
+    output.say(f"All about both runs, on one page for a browser: {story['report']}\n")
     rows = [[line["what"], *(line["values"][method] for method in METHODS)] for line in story["numbers"]]
     output.table(["mean over models (95%)", *METHODS], rows, numbers=True)
     for line in story["numbers"]:
         output.paragraph(f"- {line['sentence']}")
-    print()
+    output.say()
     output.paragraph(story["small"], "")
     output.paragraph(TEST, "")
-    print("\nNext:")
+    output.say("\nNext:")
     runs = " ".join(story["runs"].values())
     for command, what in NEXT.items():
-        print(f"  {command.format(runs=runs)}\n      {what}")
+        output.say(f"  {command.format(runs=runs)}\n      {what}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from untwine.cli import flags, output, tables
@@ -55,7 +56,8 @@ def evaluate(args: list[str]) -> None:
     if parsed.compare and len(paths) < 2:
         raise UsageError("--compare needs two runs or more: untwine evaluate runs/ONE runs/OTHER --compare")
     with as_usage_errors():
-        evaluation.refuse_impossible(*(settings[name] for name in ("metrics", "rho", "windows", "points")))
+        limits = ("metrics", "rho", "windows", "points", "examples", "jacobians")
+        evaluation.refuse_impossible(**{name: settings[name] for name in limits})
         pick_device(settings["device"])
         for file in parsed.table:
             score_files.check_suffix(file)
@@ -83,8 +85,9 @@ def evaluate(args: list[str]) -> None:
     for file in parsed.table if scored else ():
         score_files.write(file, scored)
     if scored and not parsed.json:
-        written = [*(Path(path) / storage.FILE for path in scored), *parsed.table]
-        print(f"Scores are in {', '.join(map(str, written))}")
+        stored = [Path(path) / storage.FILE for path in scored if os.access(path, os.W_OK)]
+        if written := [*stored, *parsed.table]:
+            output.say(f"Scores are in {', '.join(map(str, written))}")
     if failures:
         raise UntwineError("\n".join(failures))
 

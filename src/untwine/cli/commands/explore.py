@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from untwine.cli import flags
+from untwine.cli import flags, output
 from untwine.cli.readers import whole
 from untwine.cli.usage import UsageError, as_usage_errors
 from untwine.errors import UntwineError
@@ -57,7 +57,7 @@ def explore(args: list[str]) -> None:
 
     def started() -> None:
         what = ", ".join(runs) if len(runs) <= 4 else f"{len(runs)} runs"
-        print(f"Exploring {what} at {address}\nCtrl-C stops it.", flush=True)
+        output.say(f"Exploring {what} at {address}\nCtrl-C stops it.")
         if parsed.open:
             serving.open_browser(address)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from untwine.cli import flags, output
-from untwine.cli.usage import UsageError
+from untwine.cli.usage import UsageError, as_usage_errors
 
 ABOUT = """Take trained models elsewhere.
 
@@ -49,6 +49,11 @@ def export(args: list[str]) -> None:
     ):
         if given and not getattr(parsed, needed[2:]):
             raise UsageError(f"{flag} belongs to {needed}, which was not given")
+    if parsed.hub:
+        from untwine.sharing.hub import refuse_name
+
+        with as_usage_errors():
+            refuse_name(parsed.hub)
     written = _write(path, parsed)
     if parsed.json:
         output.as_json(written)

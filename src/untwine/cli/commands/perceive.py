@@ -39,7 +39,7 @@ def perceive(args: list[str]) -> None:
         output.as_json({"out": str(result["out"]), "files": result["files"], **importance})
         return
     _print_importance(result["importance"])
-    print(f"Saved in {result['out']}: {', '.join(result['files'])}")
+    output.say(f"Saved in {result['out']}: {', '.join(result['files'])}")
 
 
 def _fields(dataset: str) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from untwine.cli import flags, output
-from untwine.cli.usage import UsageError
+from untwine.cli.usage import UsageError, as_usage_errors
 from untwine.progress import amount, waiting
 
 ABOUT = """Write one HTML page about runs, which needs no other file and no network.
@@ -27,6 +27,7 @@ def report(args: list[str]) -> None:
     paths, rest = flags.folders_first(args)
     with waiting("loading PyTorch"):
         from untwine.report.page import writing
+        from untwine.train.devices import pick_device
 
     shown = {"out": "report.html, in the folder where a single one was given"}
     options = flags.arguments(writing.write_report, prefix=False, shown=shown, leave_out=("runs", "progress"))
@@ -34,9 +35,12 @@ def report(args: list[str]) -> None:
     parsed = flags.parse("untwine report RUN [RUN ...]", ABOUT, fields, rest)
     if not paths:
         raise UsageError(f"report needs the folder of a run, before any options: {USAGE}")
+    with as_usage_errors():
+        pick_device(parsed.report.device)
+        writing.refuse_page(parsed.report.out)
     page = writing.write_report(paths, **flags.values(parsed.report))
     size = page.stat().st_size
     if parsed.json:
         output.as_json({"out": str(page), "bytes": size})
     else:
-        print(f"Wrote {page} ({amount(size)}): open it in a browser.")
+        output.say(f"Wrote {page} ({amount(size)}): open it in a browser.")

@@ -66,7 +66,7 @@ def reproduce(args: list[str]) -> int:
     if parsed.check is not None:
         return _check(parsed.check, parsed.json)
     if parsed.page is not None:
-        print(f"The page is {pages.write_page(parsed.page)}")
+        output.say(f"The page is {pages.write_page(parsed.page)}")
         return 0
     if not names:
         _list(settings["out"], settings["device"], parsed.json)
@@ -108,7 +108,7 @@ def _show(result: Any, out: Path) -> None:
         output.table(["claim", "paper", "ours", "p", "verdict"], rows, lines=True)
     for problem in (*dict.fromkeys(finding.why for finding in result.findings if finding.why), *result.problems):
         output.paragraph(f"- {problem}")
-    print(f"The page is {out / result.name / running.folder_name(result.scale, result.changes) / 'result.md'}\n")
+    output.say(f"The page is {out / result.name / running.folder_name(result.scale, result.changes) / 'result.md'}\n")
 
 
 def _list(out: str | Path, device: str, as_json: bool) -> None:
@@ -135,8 +135,10 @@ def _list(out: str | Path, device: str, as_json: bool) -> None:
         for entry in entries
     ]
     output.table(["figure", "claim", "small", "paper", f"in {out}"], rows, lines=True)
-    print("small and paper: the time of training on this machine where it is known, else models x steps; --dry-run")
-    print("measures it: untwine reproduce NAME --scale SCALE --dry-run")
+    output.say(
+        "small and paper: the time of training on this machine where it is known, else models x steps; --dry-run"
+    )
+    output.say("measures it: untwine reproduce NAME --scale SCALE --dry-run")
 
 
 def _amount(cost: dict[str, Any]) -> str:
@@ -158,14 +160,14 @@ def _dry_run(names: list[str], settings: dict[str, Any], as_json: bool) -> None:
         output.as_json({"runs": rows})
         return
     if not rows:
-        print("Nothing would be trained.")
+        output.say("Nothing would be trained.")
         return
     keys = ("figure", "method", "dataset", "members", "steps", "packs")
     lines = [[*(str(row[key]) for key in keys), row.get("reason") or duration(row["seconds"])] for row in rows]
     output.table([*keys, "time"], lines)
     total = sum(row["seconds"] or 0.0 for row in rows)
-    print(f"Training would take about {duration(total)}; scoring comes on top. Members that several")
-    print("figures share are counted for each, and trained once.")
+    output.say(f"Training would take about {duration(total)}; scoring comes on top. Members that several")
+    output.say("figures share are counted for each, and trained once.")
 
 
 def _check(folder: Path, as_json: bool) -> int:
@@ -177,7 +179,7 @@ def _check(folder: Path, as_json: bool) -> int:
     else:
         for text in wrong:
             output.paragraph(text)
-        print(
+        output.say(
             f"{len(found)} results; "
             + (f"{len(wrong)} are wrong" if wrong else "every verdict follows from its numbers")
         )

@@ -25,6 +25,7 @@ def show(args: list[str]) -> None:
     paths, rest = flags.folders_first(args)
     with waiting("loading PyTorch"):
         from untwine.report.runs import show
+        from untwine.train.devices import pick_device
 
     options = flags.arguments(show.show, prefix=False, shown={"out": "shown/RUN-WHAT.png"}, leave_out=("run",))
     fields = [("show", options), flags.switch("json", flags.JSON)]
@@ -33,9 +34,10 @@ def show(args: list[str]) -> None:
         raise UsageError(f"show needs the folder of one run, before any options: {USAGE}")
     settings = flags.values(parsed.show)
     with as_usage_errors():
+        pick_device(settings["device"])
         show.check_show(*(settings[name] for name in ("what", "out", "latents", "examples", "seed")))
     files = show.show(paths[0], **settings)
     if parsed.json:
         output.as_json({"files": [str(file) for file in files]})
     else:
-        print(f"Wrote {', '.join(map(str, files))}")
+        output.say(f"Wrote {', '.join(map(str, files))}")

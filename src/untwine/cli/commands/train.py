@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import inspect
 import sys
@@ -13,6 +14,8 @@ from typing import Any
 from untwine.cli import flags, helptext, imports, lengths, output, readers
 from untwine.cli.fitting import fit
 from untwine.cli.usage import UsageError, as_usage_errors
+from untwine.cli.words import value_of
+from untwine.locations import expanded, run_folder
 from untwine.methods import methods
 from untwine.methods.registry import PARTS, own_parts, part_help
 from untwine.progress import waiting
@@ -77,9 +80,11 @@ def train(args: list[str]) -> None:
     flags.find(methods, method)
     _load()
     parsed = _parse(method, rest)
-    out = Path(parsed.out or _out(method, parsed.dataset_name))
-    _set_length(method, parsed, rest, out)
+    out = expanded(parsed.out or _out(method, parsed.dataset_name))
+    said = _set_length(method, parsed, rest, out)
     run = _run(method, parsed)
+    if said is not None:
+        output.note(said)
     if parsed.dry_run:
         _forecast(run, parsed)
         return
@@ -127,14 +132,14 @@ def _parse(method: str, args: list[str]) -> Any:
     )
     groups: list[Any] = [("method", of_method)]
     for kind, registry in (("dataset", datasets), ("network", networks), ("optimiser", optimisers)):
-        name = _value(args, f"--{kind}") or defaults[kind]
+        name = value_of(args, f"--{kind}") or defaults[kind]
         choices = ", ".join(map(flags.hyphens, registry.names()))
         auto = "auto (the method's published network where it takes such data, else one that suits the data)"
         help = f"{auto}, {choices}" if defaults[kind] == "auto" else choices
         fields.append(flags.flag(f"{kind}_name", str, default=defaults[kind], help=help, called=kind))
         if isinstance(name, str) and name != "auto":
             groups.append((kind, flags.arguments(flags.find(registry, name))))
-    out = _out(method, _value(args, "--dataset") or "DATASET")
+    out = _out(method, value_of(args, "--dataset") or "DATASET")
     fields.append(flags.flag("out", str, default=None, help="The folder of the run.", shown=out))
     fields.append(flags.switch("dry_run", "Say how long the run would take by a few measured steps, and stop."))
     fields.append(flags.switch("json", flags.JSON))
@@ -143,23 +148,29 @@ def _parse(method: str, args: list[str]) -> Any:
     number = next((name for name, p in parameters.items() if isinstance(p.default, float)), "lr")
     summary = SUMMARY.format(number=flags.hyphens(number), method=flags.hyphens(method))
     about = f"{flags.description(methods[method])}\n\n{summary}"
-    return flags.parse(f"untwine train {flags.hyphens(method)}", about, [*fields, *groups], args)
+    explain = functools.partial(_why_not, method, args)
+    return flags.parse(f"untwine train {flags.hyphens(method)}", about, [*fields, *groups], args, explain)
+
+
+def _why_not(method: str, args: list[str], name: str) -> str | None:
+    """Why a method does not have an option that others have; None where nobody has it.
+
+    Args:
+        method: The name of the method.
+        args: The command line.
+        name: The option.
+    """
+    group, dot, _ = name.removeprefix("--").partition(".")
+    if dot and group in ("network", "dataset") and value_of(args, f"--{group}") in (None, "auto"):
+        return f"{name} is an option of a {group}: name it, with --{group} NAME"
+    key = name.removeprefix("--").replace("-", "_")
+    others = [flags.hyphens(other) for other in methods.names() if key in inspect.signature(methods[other]).parameters]
+    return f"{flags.hyphens(method)} has no {name}; these methods have: {', '.join(others)}" if others else None
 
 
 def _out(method: str, dataset: str) -> str:
     """The default folder of a run."""
     return f"runs/{flags.hyphens(method)}-{flags.hyphens(dataset)}"
-
-
-def _value(args: list[str], flag: str) -> str | None:
-    """The value of a flag, before the flags that depend on it are known; the last use counts."""
-    value = None
-    for i, arg in enumerate(args):
-        if arg == flag and i + 1 < len(args) and not args[i + 1].startswith("-"):
-            value = args[i + 1]
-        elif arg.startswith(f"{flag}="):
-            value = arg.partition("=")[2]
-    return value
 
 
 def _run_flags(defaults: Mapping[str, Any], shown: Mapping[str, str]) -> type:
@@ -224,8 +235,8 @@ def _networks() -> Sequence[str]:
 # --- the run --------------------------------------------------------------------------------------------
 
 
-def _set_length(method: str, parsed: Any, args: list[str], out: Path) -> None:
-    """Set the steps where the flags do not, and say so if that makes the run shorter than published.
+def _set_length(method: str, parsed: Any, args: list[str], out: Path) -> str | None:
+    """Set the steps where the flags do not; a sentence if that makes the run shorter than published.
 
     Args:
         method: The name of the method.
@@ -235,20 +246,18 @@ def _set_length(method: str, parsed: Any, args: list[str], out: Path) -> None:
     """
     from untwine.train.devices import pick_device
 
-    if _value(args, "--steps") is not None:
-        return
+    if value_of(args, "--steps") is not None:
+        return None
     with as_usage_errors():
         device = pick_device(parsed.machine.device).type
     begun = lengths.begun_length(out)
     length = begun or lengths.default_length(method, device)
-    if _value(args, "--anneal") is not None:
+    if value_of(args, "--anneal") is not None:
         length.pop("anneal", None)
     parsed.run.steps = length["steps"]
     if "anneal" in length and hasattr(parsed.method, "anneal"):
         parsed.method.anneal = length["anneal"]
-    said = None if begun else lengths.shorter_than_published(method, length)
-    if said is not None:
-        output.note(said)
+    return None if begun else lengths.shorter_than_published(method, length)
 
 
 def _forecast(run: Any, parsed: Any) -> None:
@@ -282,8 +291,20 @@ def _run(method: str, parsed: Any) -> Any:
     return run
 
 
+def _kept(name: str) -> str:
+    """Why an option cannot be given with `--resume`."""
+    return (
+        f"{name} cannot go with --resume: a resumed run keeps its settings. Further seeds: the command that began it, "
+        "with --seeds; other settings are another run, in another folder (--out)"
+    )
+
+
 def _resume(args: list[str]) -> None:
     """Resume the run of a folder."""
+    if not args[0].startswith("-"):
+        raise UsageError(f"{args[0]!r} cannot go with --resume: the run in that folder has its method")
+    if sum(arg == "--resume" or arg.startswith("--resume=") for arg in args) > 1:
+        raise UsageError("--resume is given more than once: resume one run, then the other")
     _load()
     where = flags.flag("resume", str, help="The folder of a run that was stopped.")
     about = (
@@ -291,8 +312,8 @@ def _resume(args: list[str]) -> None:
         "Example:\n- untwine train --resume runs/first"
     )
     fields = [where, flags.switch("json", flags.JSON), ("machine", _machine_flags())]
-    parsed = flags.parse("untwine train", about, fields, args)
+    parsed = flags.parse("untwine train", about, fields, args, _kept)
     from untwine.train.record import stored
 
-    path = Path(parsed.resume)
+    path = run_folder(parsed.resume)
     fit(stored(path), path, flags.values(parsed.machine), parsed.json)
