@@ -2,7 +2,7 @@
 # Another interpreter: make test PYTHON=/path/to/python3.12
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench docs site format clean distclean
+.PHONY: help demo test lint bench torture soak docs site format clean distclean
 
 READY := .venv/ready.stamp
 PYTHON ?=
@@ -25,6 +25,12 @@ lint: $(READY) ## check style, format and types
 
 bench: $(READY) ## measure the speed
 	.venv/bin/untwine bench
+
+torture: $(READY) ## kill, flip bits and fill the disk in thousands of tries: is anything lost?
+	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE .venv/bin/python -m tests.torture --out results/torture.json
+
+soak: $(READY) ## train for two hours: does memory stay flat, and speed steady?
+	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE .venv/bin/python -m tests.torture.soak --out results/soak.json
 
 docs: $(READY) ## write the tables of the pages, and the lists of the Python reference
 	.venv/bin/python docs/tables.py

@@ -1,0 +1,60 @@
+"""Which faults are tried on which targets, and how often."""
+
+from __future__ import annotations
+
+FLIPS = "flips and cuts"
+EACH = "each"  # as many tries as there are operations on files, one at each
+SPREAD = ("kill at each write", "disk full")  # faults whose tries are spread over these operations
+
+# For each fault and target the number of tries: in all, and in the short form.
+PLAN: dict[tuple[str, str], tuple[int | str, int]] = {
+    ("kill at each write", "train"): (EACH, 5),
+    ("kill at each write", "checkpoint"): (EACH, 4),
+    ("kill at each write", "download"): (EACH, 6),
+    ("kill at each write", "score"): (EACH, 5),
+    ("kill at each write", "sweep"): (80, 1),
+    ("kill at each write", "sweep-processes"): (60, 0),
+    ("kill at random", "train"): (60, 1),
+    ("kill at random", "checkpoint"): (100, 1),
+    ("kill at random", "download"): (60, 3),
+    ("kill at random", "score"): (40, 1),
+    ("kill at random", "sweep"): (30, 0),
+    ("kill at random", "sweep-processes"): (30, 0),
+    ("kill at random", "sweep-spawned"): (4, 0),
+    ("disk full", "train"): (EACH, 3),
+    ("disk full", "checkpoint"): (200, 2),
+    ("disk full", "download"): (EACH, 4),
+    ("disk full", "score"): (EACH, 3),
+    ("disk full", "sweep"): (60, 1),
+    ("disk full", "sweep-processes"): (20, 0),
+    ("read-only", "train"): (12, 1),
+    ("read-only", "checkpoint"): (12, 0),
+    ("read-only", "download"): (12, 2),
+    ("read-only", "score"): (12, 2),
+    ("read-only", "sweep"): (12, 0),
+    ("two processes", "train"): (20, 1),
+    ("two processes", "checkpoint"): (20, 0),
+    ("two processes", "download"): (20, 1),
+    ("two processes", "score"): (20, 0),
+    ("two processes", "sweep"): (20, 0),
+    ("two processes", "sweep-processes"): (10, 0),
+    ("clock", "train"): (15, 1),
+    ("clock", "checkpoint"): (15, 0),
+    ("clock", "download"): (15, 1),
+    ("clock", "score"): (15, 0),
+    ("clock", "sweep"): (15, 0),
+    ("clock", "sweep-processes"): (10, 0),
+    ("out of memory", "train"): (20, 1),
+    ("out of memory", "checkpoint"): (20, 0),
+    ("out of memory", "sweep"): (10, 0),
+    ("memory limit", "train"): (20, 1),
+    ("memory limit", "score"): (20, 0),
+    ("memory limit", "sweep"): (20, 0),
+    (FLIPS, "finished run"): (6000, 100),
+    (FLIPS, "interrupted run"): (1500, 6),
+    (FLIPS, "finished run, resumed"): (400, 2),
+    (FLIPS, "sweep"): (1000, 6),
+    (FLIPS, "data"): (1200, 40),
+    (FLIPS, "data, rotten"): (1200, 40),
+    (FLIPS, "partial download"): (400, 4),
+}
