@@ -11,6 +11,7 @@ import untwine as uw
 # Names of the root package by page; a module stands for its names.
 PAGES: dict[str, tuple[str, ...]] = {
     "training": ("Run", "fit", "resume", "load", "Ensemble", "VAE", "each", "UntwineError"),
+    "sweeps": ("launch",),
     "scoring": ("evaluate", "Scores", "metrics"),
     "methods": ("methods",),
     "parts": ("Objective", "Penalty", "likelihoods", "posteriors", "priors", "penalties", "pairings", "schedules"),

@@ -104,6 +104,13 @@ def your_data(names: Names, folder: Path, printed: str) -> None:
     assert "150 of the 200 states of images have an example" in printed
 
 
+def sweeps(names: Names, folder: Path, printed: str) -> None:
+    table, lengths = names["table"], names["lengths"]
+    assert table.counts() == {"done": 5} and (folder / "sweeps" / "betas" / "table.csv").exists()
+    assert sum(len(list(run.glob("*"))) for run in folder.glob("sweeps/betas/runs/*/members")) == 5
+    assert "5 models: 5 done." in printed and "Nothing was written" in printed and lengths == [4, 9]
+
+
 def columns(names: Names, folder: Path, printed: str) -> None:
     assert names["jacobians"].shape == (2, 3, 6, 1, 32, 32) and (folder / "columns.png").exists()
 
@@ -113,6 +120,15 @@ COMMANDS = {"--steps 1000": "--steps 4", "--anneal 500": "--anneal 2", "examples
 PAGES = {
     "README.md": Page({**SHORT, '"local_mig"]': '"local_mig"], points=500, windows=2'}, readme),
     "docs/getting-started.md": Page({**COMMANDS, "--points 2000": "--points 300 --windows 2"}, getting_started),
+    "docs/sweeps.md": Page(
+        {
+            "steps = 2_000": "steps = 2",
+            "examples = 20_000": "examples = 100",
+            'seeds = "0-2"': 'seeds = "0"',
+            "points = 2_000": "points = 60\nwindows = 2",
+        },
+        sweeps,
+    ),
     "docs/training.md": Page({"--steps 500": "--steps 4"}),
     "docs/your-data.md": Page(
         {"--steps 200": "--steps 4", "perceive images": "perceive images --pairs 200 --traversals 3"}, your_data
@@ -188,6 +204,8 @@ def run_command(words: list[str], parsed_only: bool, patch: pytest.MonkeyPatch) 
         extras = {extra for word in rest for group in re.findall(r"\[([\w,]+)\]", word) for extra in group.split(",")}
         declared = (ROOT / "pyproject.toml").read_text()
         assert rest[0] == "install" and all(f"\n{extra} = [" in declared for extra in extras), rest
+    elif program == "ray":  # no part of Untwine: a machine joins a cluster, or leaves it
+        assert rest[0] in ("start", "stop"), rest
     elif program == "python":
         compile((ROOT / rest[0]).read_text(), rest[0], "exec")
     else:
@@ -235,8 +253,10 @@ def test_the_blocks_of_the_page_run(
                 for words in commands(code):
                     with pytest.MonkeyPatch.context() as patch:
                         run_command(words, reason is not None, patch)
+            elif language == "toml":  # its first line names the file
+                Path(code.split()[1]).write_text(code)
             else:
-                assert language == "text", f"a block of {name} is {language or 'in no language'}: python, sh or text"
+                assert language == "text", f"a block of {name} is {language or 'no language'}: python, sh, toml or text"
         page.holds(names, tmp_path, "".join(capsys.readouterr()))
 
 
