@@ -20,9 +20,12 @@ def papers() -> list[str]:
 
 def experiments() -> dict[str, Experiment]:
     """Every experiment by its name, in the order of the papers and of their figures."""
-    for paper in papers():
+    order = papers()
+    for paper in order:
         importlib.import_module(f"untwine.experiments.{paper}")
-    return registered()
+    place = {paper: i for i, paper in enumerate(order)}  # not that of the imports: anyone may have imported one before
+    known = registered()
+    return {name: known[name] for name in sorted(known, key=lambda name: place.get(name.partition("/")[0], len(place)))}
 
 
 def find(name: str) -> Experiment:
