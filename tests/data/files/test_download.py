@@ -261,7 +261,7 @@ def test_a_server_that_announces_too_much_does_not_keep_others_from_being_asked(
         file = public(server.url("huge"), server.url("endless"), server.url("good"), size=size)
         assert store.fetch(file).read_bytes() == CONTENT
         (data / "sub" / "data.bin").unlink()
-    refused(public(server.url("huge"), server.url("gone")), data, "TB are needed", "HTTP 404", "Make room")
+    refused(public(server.url("huge"), server.url("gone")), data, "PB are needed", "HTTP 404", "Make room")
 
 
 def test_only_a_full_disk_is_said_to_want_room(data, server):
