@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import functools
 import os
 import random
 import resource
 import signal
 import stat
+import struct
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +24,8 @@ from tests.torture.moments import Moments, full_from, killed_at, stopped_at
 from tests.torture.targets import Target, Workshop, differences, outcome
 from tests.torture.verdicts import Verdict, fault_of, lost
 
-NOBODY = 65534
+CAPABILITY_VERSION = 0x20080522
+WRITE_ANYWHERE = 1 << 1  # CAP_DAC_OVERRIDE
 
 
 class Tries:
@@ -130,7 +135,7 @@ def read_only(tries: Tries, number: int, rng: random.Random) -> Verdict:
         done(tries.work(folder), lambda: Moments(folder, killed_at(stopped)).install())
     kept = outcome(folder)
     _writable(folder, False)
-    ended = done(tries.work(folder), _as_nobody)
+    ended = done(tries.work(folder), _as_any_user)
     _writable(folder, True)
     if wrong := differences(outcome(folder), kept):
         return lost(f"written though read-only: {wrong}")
@@ -150,19 +155,34 @@ def _writable(folder: Path, may: bool) -> None:
         path.chmod(mode | stat.S_IWUSR if may else (mode & ~0o222) | 0o444 | (0o111 if path.is_dir() else 0))
 
 
-def _as_nobody() -> None:
-    """Give up the rights of root, who may write anywhere."""
+def _as_any_user() -> None:
+    """Give up root's right to write anywhere, and nothing else: a library may be where only root can read."""
     if os.getuid() == 0:
-        os.setgroups([])
-        os.setgid(NOBODY)
-        os.setuid(NOBODY)
+        libc = ctypes.CDLL(None, use_errno=True)
+        header = struct.pack("Ii", CAPABILITY_VERSION, 0)
+        data = ctypes.create_string_buffer(24)  # two times effective, permitted, inheritable
+        if libc.capget(header, data):
+            raise OSError(ctypes.get_errno(), "capget")
+        masks = struct.unpack("6I", data.raw)
+        kept = [mask & ~WRITE_ANYWHERE if place < 3 else mask for place, mask in enumerate(masks)]
+        if libc.capset(header, struct.pack("6I", *kept)):
+            raise OSError(ctypes.get_errno(), "capset")
 
 
 def may_drop_rights() -> str:
     """Why read-only folders cannot be tried here; empty if they can."""
     if os.getuid():
         return ""
-    return "" if done(_as_nobody).code == 0 else "root cannot give up its rights here, and may write anywhere"
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o555)
+
+        def write() -> None:
+            with contextlib.suppress(PermissionError):
+                (Path(folder) / "a.txt").write_text("written")
+                raise RuntimeError("written though read-only")
+
+        tried = done(write, _as_any_user)
+    return "" if tried.code == 0 else "root cannot give up its rights here, and may write anywhere"
 
 
 # --- others -------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ SPREAD = ("kill at each write", "disk full")  # faults whose tries are spread ov
 PLAN: dict[tuple[str, str], tuple[int | str, int]] = {
     ("kill at each write", "train"): (EACH, 5),
     ("kill at each write", "checkpoint"): (EACH, 4),
-    ("kill at each write", "download"): (EACH, 6),
+    ("kill at each write", "download"): (EACH, 10),
     ("kill at each write", "score"): (EACH, 5),
     ("kill at each write", "sweep"): (80, 1),
     ("kill at each write", "sweep-processes"): (60, 0),
@@ -54,7 +54,7 @@ PLAN: dict[tuple[str, str], tuple[int | str, int]] = {
     (FLIPS, "interrupted run"): (1500, 6),
     (FLIPS, "finished run, resumed"): (400, 2),
     (FLIPS, "sweep"): (1000, 6),
-    (FLIPS, "data"): (1200, 40),
-    (FLIPS, "data, rotten"): (1200, 40),
+    (FLIPS, "data"): (1200, 50),
+    (FLIPS, "data, rotten"): (1200, 50),
     (FLIPS, "partial download"): (400, 4),
 }

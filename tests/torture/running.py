@@ -75,7 +75,6 @@ class Runner:
     def __init__(self, place: Path, asked: argparse.Namespace):
         self.place, self.asked = place, asked
         self._known: dict[tuple[bool, str], Any] = {}
-        place.chmod(0o755)  # others must be able to look into it
 
     def fill(self, row: rows.Row, count: int | str) -> None:
         """Make the tries of a row.
@@ -108,7 +107,6 @@ class Runner:
         key = fault == FLIPS, target
         if key not in self._known:
             workshop = Workshop(Path(tempfile.mkdtemp(dir=self.place)))
-            workshop.root.chmod(0o755)
             self._known[key] = Damage(STATES[target], workshop) if fault == FLIPS else Tries(TARGETS[target], workshop)
         return self._known[key]
 

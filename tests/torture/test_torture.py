@@ -48,7 +48,6 @@ def without_a_lock(folder):
     (folder / "a.txt").write_text(str(number + 1))
 
 workshop = Workshop(Path(tempfile.mkdtemp(dir=sys.argv[1])))
-workshop.root.chmod(0o755)
 verdicts, rng = {}, random.Random(0)
 for work, fault in (
     (in_two_parts, kill_at_each_write),
@@ -93,7 +92,6 @@ def test_nothing_is_lost_in_the_short_form(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_what_is_lost_is_seen(tmp_path: Path) -> None:
-    tmp_path.chmod(0o755)
     result = run("-c", PLANTED, str(tmp_path), str(tmp_path / "verdicts.json"))
     assert result.returncode == 0, result.stderr[-5_000:]
     found = json.loads((tmp_path / "verdicts.json").read_text())
