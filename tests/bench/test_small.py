@@ -8,7 +8,7 @@ import pytest
 from helpers import tiny
 
 import untwine as uw
-from untwine.bench import batching, kinks, metrics, peers
+from untwine.bench import batching, kinks, metrics, peers, waiting
 from untwine.cli import main
 from untwine.cli.commands.bench import BENCHES
 from untwine.errors import UntwineError
@@ -76,3 +76,12 @@ def test_help_lists_the_benchmarks(capsys: pytest.CaptureFixture[str]):
     assert all(f"untwine bench {name}" in said for name in BENCHES) and "--folder" in said
     assert main(["bench", "kink"]) == 2
     assert "did you mean 'kinks'" in capsys.readouterr().err
+
+
+def test_threads_beside_busy_programs(tmp_path: Path):
+    (row,) = waiting.run(steps=3, repeats=1, programs=(1,), out=str(tmp_path / "rows.json"))
+    assert row["busy_programs"] == 1 and row["times_faster"] == row["torch_as_it_is_s"] / row["untwine_s"] > 0
+    assert row["same_bits"], "how threads wait has nothing to do with what they compute"
+    assert json.loads((tmp_path / "rows.json").read_text())["rows"] == [row]
+    with pytest.raises(UntwineError, match="1 step and repeat or more"):
+        waiting.run(steps=0)

@@ -19,6 +19,7 @@ import untwine as uw
 from untwine._version import __version__
 from untwine.errors import UntwineError, brief
 from untwine.room import free_memory
+from untwine.threads import usable_cores
 
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "safetensors", "matplotlib", "h5py", "tyro", "rich")
 
@@ -63,11 +64,6 @@ def devices() -> dict[str, Any]:
         ],
         "mps": torch.backends.mps.is_available(),
     }
-
-
-def usable_cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def data() -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 from untwine.errors import Interrupted, UntwineError
 from untwine.launch.tasks import Function, Means, Outcome, packed
 from untwine.launch.worker import DONE, INTERRUPTED, REFUSED, Worker, terminated_as_interrupted
+from untwine.threads import usable_cores
 
 UNGUARDED = 'if it is a script that calls this, the call stands below: if __name__ == "__main__":'
 
@@ -111,7 +112,7 @@ def environments(means: Means, most: int) -> list[dict[str, str]]:
         count = min(count, means.workers or count, most)
         groups = [devices[i * int(each) : (i + 1) * int(each)] for i in range(count)]
         return [{"CUDA_VISIBLE_DEVICES": ",".join(group)} for group in groups]
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = usable_cores()
     count = max(1, min(means.workers or cores, most))
     threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, cores // count))
     return [{"OMP_NUM_THREADS": threads} | ({"CUDA_VISIBLE_DEVICES": ""} if means.gpus == 0 else {})] * count

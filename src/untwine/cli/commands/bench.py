@@ -17,6 +17,7 @@ BENCHES = {
     "peers": ("untwine.bench.peers", "metrics beside the loops over scikit-learn that the literature's code has"),
     "published": ("untwine.experiments.engine.speeds", "training in the settings of the papers, beside a plain loop"),
     "sweeps": ("untwine.launch.overhead", "what a sweep costs beyond training, for each unit and for 10,000 members"),
+    "threads": ("untwine.bench.waiting", "training beside busy programs, by how threads wait"),
     "batching": ("untwine.bench.batching", "members mapped by vmap or one by one"),
     "floors": ("untwine.bench.floors", "what metrics give for noise, collapsed models and untrained networks"),
     "quality": ("untwine.bench.quality", "local scores of variants of a method"),
