@@ -13,8 +13,8 @@ def wait_passively() -> bool:
 
     OpenMP's threads spin by default. Where other programs have the cores, a thread that spins keeps the one that it
     waits for from running, and small models train several times slower (`untwine bench threads`). The results are the
-    same bits. The variable is read once, when torch is loaded: afterwards setting it would change nothing, so it is left.
-    A user's own OMP_WAIT_POLICY or GOMP_SPINCOUNT stays.
+    same bits. The variable is read once, when torch is loaded: afterwards setting it would change nothing, so it is
+    left. A user's own OMP_WAIT_POLICY or GOMP_SPINCOUNT stays.
     """
     if "torch" in sys.modules or VARIABLE in os.environ or "GOMP_SPINCOUNT" in os.environ:
         return False

@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     try:
         with _our_warnings():
-            code = _run(arguments)
+            code = _run(arguments, alone=argv is None)
         sys.stdout.flush()  # a full disk shows here, and not when Python ends
         return code
     except UntwineError as error:
@@ -77,8 +77,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _run(words: list[str]) -> int:
-    """Run the command that the words name, after the imports that the user asks for."""
+def _run(words: list[str], alone: bool) -> int:
+    """Run the command that the words name, after the imports that the user asks for.
+
+    Args:
+        words: The words after `untwine`.
+        alone: Whether this process ends with the command.
+    """
     from untwine.cli.imports import IMPORTED, import_installed_parts, import_parts, split_imports
 
     IMPORTED.clear()  # an earlier command of this process may have had others
@@ -99,8 +104,15 @@ def _run(words: list[str]) -> int:
         raise UsageError(str(unknown("command", first, COMMANDS)))
     import_installed_parts()
     import_parts(imports)
-    command = getattr(importlib.import_module(f"untwine.cli.commands.{COMMANDS[first][0]}"), first)
-    return command(rest) or 0
+
+    def call() -> int:
+        return getattr(importlib.import_module(f"untwine.cli.commands.{COMMANDS[first][0]}"), first)(rest) or 0
+
+    if alone and not imports and {"-h", "--help"} & set(rest):
+        from untwine.cli.quick import without_torch
+
+        return without_torch(call, words)
+    return call()
 
 
 def _help() -> str:
