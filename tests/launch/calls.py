@@ -24,6 +24,11 @@ def environment(name: str) -> str | None:
     return os.environ.get(name)
 
 
+def interrupts(_: object) -> bool:
+    """Whether SIGINT interrupts what this process does."""
+    return signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 def die(spec: str) -> str:
     """Kill this process: always, or once for each marker."""
     if spec == "always" or first(Path(spec)):

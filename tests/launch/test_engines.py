@@ -13,7 +13,7 @@ import pytest
 import untwine as uw
 from untwine.errors import Interrupted, UntwineError
 from untwine.launch import on_ray, processes
-from untwine.launch.tasks import Means, packed
+from untwine.launch.tasks import Means, Outcome, packed
 
 HERE = Path(__file__).parent
 
@@ -64,6 +64,20 @@ def test_what_a_worker_may_use_reaches_it(engine: str):
     threads = os.environ["OMP_NUM_THREADS"]
     names = ["OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES"]
     assert uw.launch.map(calls.environment, names, engine, workers=1, gpus=0) == [threads, ""]
+
+
+# --- Ray ----------------------------------------------------------------------------------------------------
+
+
+def test_a_task_can_be_cancelled_where_interrupts_were_ignored():
+    """A shell lets its background jobs ignore SIGINT, which Ray cancels a task by."""
+    work = (packed((calls.interrupts, None), "the function"), os.getcwd(), [], 1.0)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        outcome = on_ray._task(work, 0, packed(0, "spec 0"))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert isinstance(outcome, Outcome) and outcome.value is True
 
 
 # --- processes ----------------------------------------------------------------------------------------------

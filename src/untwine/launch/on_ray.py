@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import pickle
+import signal
 import socket
 import sys
 import threading
@@ -116,6 +117,7 @@ def _answer(ray: Any, reference: Any, number: int, means: Means) -> Outcome | st
 def _task(work: tuple[bytes, str, list[str], float], number: int, spec: bytes) -> Outcome | str:
     """What a worker of Ray does, in the folder of the driver; where it was interrupted, it says so."""
     text, folder, places, gpus = work
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore what cancels a task
     sys.path += [place for place in places if place not in sys.path]  # it finds the modules that the driver finds
     if not gpus:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
