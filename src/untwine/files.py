@@ -7,12 +7,13 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from untwine.errors import UntwineError
 
+SEAL = "sha256"  # the key of the checksum of everything else in a mapping
 DEPTH = 100  # lists and mappings within each other: more than any of ours has
 _DEEP = f"its JSON is nested more than {DEPTH} deep"
 
@@ -114,16 +115,36 @@ def write_json(path: Path, value: Any) -> None:
 
 def write_sealed(path: Path, value: Any) -> None:
     """Write a value as JSON with its checksum, as `write` does; `read_sealed` reads it."""
-    write_json(path, {"value": value, "sha256": checksum(value)})
+    write_json(path, sealed({"value": value}))
 
 
 def read_sealed(path: Path) -> Any:
     """The value that `write_sealed` wrote; None where there is no file, or where it was changed since."""
     try:
         content = parse_json(path.read_bytes())
-        return content["value"] if content["sha256"] == checksum(content["value"]) else None
+        return content["value"] if SEAL in content and is_intact(content) else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def sealed(content: Mapping[str, Any], key: str = SEAL) -> dict[str, Any]:
+    """The content with its checksum.
+
+    Args:
+        content: What is to be written as JSON.
+        key: The key of the checksum.
+    """
+    rest = {name: value for name, value in content.items() if name != key}
+    return {**rest, key: checksum(rest)}
+
+
+def is_intact(content: Mapping[str, Any], key: str = SEAL) -> bool:
+    """Whether the content is what `sealed` returned; what has no checksum is. A ValueError where it is no JSON.
+
+    >>> is_intact(sealed({"seed": 1})), is_intact({**sealed({"seed": 1}), "seed": 2}), is_intact({"seed": 3})
+    (True, False, True)
+    """
+    return key not in content or sealed(content, key) == content
 
 
 def parse_json(text: str | bytes) -> Any:

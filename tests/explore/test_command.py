@@ -17,8 +17,8 @@ from untwine.cli import main
 from untwine.errors import UntwineError
 from untwine.explore import serving
 from untwine.explore.runs import open_runs
+from untwine.files import sealed
 from untwine.train.member import identity
-from untwine.train.outline import sealed
 
 Captured = pytest.CaptureFixture[str]
 

@@ -15,8 +15,8 @@ from PIL import Image
 
 import untwine as uw
 from untwine.explore.runs import ExploredRun, open_runs
+from untwine.files import sealed
 from untwine.train.member import identity
-from untwine.train.outline import sealed
 
 CODE = [0.5, -1.0, 0.25, 2.0]
 

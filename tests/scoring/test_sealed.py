@@ -15,9 +15,9 @@ from helpers import tiny
 
 import untwine as uw
 from untwine import files
+from untwine.files import sealed
 from untwine.scores import storage
 from untwine.scoring import evaluation
-from untwine.train.outline import sealed
 
 ASKED = {"metrics": ["mig"], "points": 50}
 
@@ -55,8 +55,7 @@ def edit(folder: Path, change: Callable[[dict[str, Any]], None], seal: bool = Fa
     (entry,) = content["scores"]
     change(entry)
     if seal:
-        rest = {key: value for key, value in entry.items() if key != storage.CHECKSUM}
-        entry[storage.CHECKSUM] = files.checksum(rest)
+        content["scores"] = [files.sealed(entry)]
     file.write_text(json.dumps(content))
 
 
@@ -83,7 +82,7 @@ def test_an_untouched_score_is_not_computed_again(folder: Path, counted: list[st
         lambda entry: entry["members"]["seed-0"].update(value=0.99),
         lambda entry: entry.update(label="dci"),
         lambda entry: entry["settings"].update(samples=10**6),
-        lambda entry: entry.pop(storage.CHECKSUM),
+        lambda entry: entry.pop(files.SEAL),
         lambda entry: entry.pop("members"),
     ],
 )

@@ -11,8 +11,8 @@ import torch
 from helpers import same, tiny
 
 import untwine as uw
+from untwine.files import sealed
 from untwine.train.member import identity
-from untwine.train.outline import sealed
 
 
 @pytest.fixture(scope="module")

@@ -16,10 +16,10 @@ from torch import nn
 
 import untwine as uw
 from untwine.errors import Interrupted
+from untwine.files import sealed
 from untwine.streams import np_uniform
 from untwine.train import checkpoint, loop, record
 from untwine.train.member import identity
-from untwine.train.outline import sealed
 from untwine.train.progress import Reporter
 
 HERE = Path(__file__).parent

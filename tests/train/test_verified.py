@@ -15,12 +15,12 @@ from helpers import StopAt, same, tiny
 
 import untwine as uw
 from untwine.errors import UntwineError
+from untwine.files import sealed
 from untwine.scoring import results
 from untwine.train import checkpoint, record
 from untwine.train.history import courses
 from untwine.train.log import read_log
 from untwine.train.member import identity
-from untwine.train.outline import sealed
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from untwine import files
+from untwine.files import sealed
 from untwine.train.member import identity
-from untwine.train.outline import sealed
 
 Damage = Callable[[Path], None]
 

@@ -23,7 +23,6 @@ from untwine.metrics import Score
 
 FORMAT = 3
 FILE = "scores.json"
-CHECKSUM = "sha256"  # of everything else in a score
 
 Entry = dict[str, Any]
 Members = Mapping[str, Mapping[str, Any]]  # by name: their id, the checksum of their weights, and their own numbers
@@ -52,8 +51,8 @@ def read(path: Path) -> list[Entry]:
 
 def _opened(file: Path, sealed: Any) -> Entry | None:
     """A score of a file without its checksum; None, and a warning, where it is not what was written."""
-    entry = {key: value for key, value in sealed.items() if key != CHECKSUM}
-    if files.checksum(entry) == sealed.get(CHECKSUM) and _is_entry(entry):
+    entry = {key: value for key, value in sealed.items() if key != files.SEAL}
+    if files.SEAL in sealed and files.is_intact(sealed) and _is_entry(entry):
         return entry
     warn(f"{file}: the score {str(entry.get('label'))!r:.100} was changed since it was written, and is left out")
     return None
@@ -73,8 +72,8 @@ def write(path: Path, entry: Entry) -> None:
     No two entries share a label: a score of data or models that have changed since gets a mark behind its own.
     """
     with locked(path, ".scores.lock", patience=30):
-        entries = [{**one, CHECKSUM: files.checksum(one)} for one in added(read(path), entry)]
-        files.write_json(path / FILE, {"format": FORMAT, "scores": entries})
+        entries = map(files.sealed, added(read(path), entry))
+        files.write_json(path / FILE, {"format": FORMAT, "scores": list(entries)})
 
 
 def added(entries: Sequence[Entry], entry: Entry) -> list[Entry]:

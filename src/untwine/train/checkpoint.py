@@ -18,7 +18,7 @@ from untwine.errors import brief, warn
 # The names that are written here, and those of files that a killed process left unfinished. Nothing else is removed.
 _FINISHED = r"step-([0-9]{9,})\.(json|safetensors)"
 _OURS = re.compile(rf"{_FINISHED}|\.{_FINISHED}\.[0-9]+\.part")
-CHECKSUM = "checksum"  # of everything else that a checkpoint says of itself
+SEAL = "checksum"  # of everything else that a checkpoint says of itself
 KEEP = 2  # checkpoints, of which the older one serves if the newer one is damaged
 
 
@@ -58,7 +58,7 @@ def save(folder: Path, step: int, tensors: dict[str, Tensor], about: dict[str, A
     name = f"step-{step:09d}"
     sha256 = write_tensors(folder / f"{name}.safetensors", tensors)
     content = {**about, "step": step, "sha256": sha256}
-    files.write_json(folder / f"{name}.json", {**content, CHECKSUM: files.checksum(content)})
+    files.write_json(folder / f"{name}.json", files.sealed(content, SEAL))
     kept = sorted(_steps(folder), reverse=True)[:KEEP]
     for path, number, _ in _ours(folder):
         if number not in kept:
@@ -119,8 +119,7 @@ def newest(folder: Path, about: dict[str, Any]) -> Saved | None:
 def _content(path: Path) -> dict[str, Any]:
     """What a checkpoint says of itself; a ValueError if it was changed. Those of earlier versions have no checksum."""
     content = files.parse_json(path.read_bytes())
-    stated = content.pop(CHECKSUM, None)
-    if stated is not None and stated != files.checksum(content):
+    if not files.is_intact(content, SEAL):
         raise ValueError(f"{path} was changed")
     return content
 

@@ -21,7 +21,7 @@ from untwine.train import checkpoint
 from untwine.train.log import Log
 from untwine.train.member import SILENT, Member
 from untwine.train.names import file_stem, named
-from untwine.train.outline import leads_out, sealed
+from untwine.train.outline import leads_out
 from untwine.train.record import FINISHED, FORMAT, Record
 from untwine.train.run import Run
 
@@ -134,7 +134,7 @@ class Folder:
 
     def write(self) -> None:
         """Write `run.json`, with a checksum of its content."""
-        self.content = sealed(self.content)
+        self.content = files.sealed(self.content)
         files.write_json(self.path / "run.json", self.content)
 
     def entry(self, name: str) -> dict[str, Any]:

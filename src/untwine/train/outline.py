@@ -13,21 +13,14 @@ from untwine.train.member import MOST, SILENT, each_paths, identity
 from untwine.train.names import file_stem, is_plain
 
 FINISHED = ("done", "diverged")
-CHECKSUM = "sha256"  # of everything else in the file
 
 _STATES = ("waiting", "training", *FINISHED)
 _PACK_STATES = ("waiting", "training", "done")
 _OUTLINE = {"run": dict, "shape": list, "data_size": int, "members": list, "packs": list}
-_KEYS = {*_OUTLINE, "format", "untwine", "content", "standard", CHECKSUM}
+_KEYS = {*_OUTLINE, "format", "untwine", "content", "standard", files.SEAL}
 _ENTRY = {"name": str, "id": str, "seed": int, "data_seed": int, "state": str, "spec": dict}
 _LARGEST = 2**28  # numbers in an example
 _HASH, _ID = re.compile(r"[0-9a-f]{64}"), re.compile(r"[0-9a-f]{16}")
-
-
-def sealed(content: dict[str, Any]) -> dict[str, Any]:
-    """The content of a `run.json` with its checksum."""
-    rest = {key: value for key, value in content.items() if key != CHECKSUM}
-    return {**rest, CHECKSUM: files.checksum(rest)}
 
 
 def damage(content: dict[str, Any]) -> str:
@@ -194,9 +187,9 @@ def _of_run(content: dict[str, Any]) -> str:
 def _of_checksum(content: dict[str, Any]) -> str:
     """Whether the content was changed since it was written; files of earlier versions have no checksum."""
     try:
-        changed = CHECKSUM in content and sealed(content) != content
+        intact = files.is_intact(content)
     except ValueError as error:  # such as NaN
         return f"it is no JSON: {error}"
-    if changed:
+    if not intact:
         return "its content is not that of its checksum. If you edited it yourself, remove its last 'sha256'"
     return ""

@@ -15,13 +15,13 @@ from browser import chromium
 from PIL import Image
 
 import untwine as uw
+from untwine.files import sealed
 from untwine.report.page import pictures
 from untwine.report.page.contents import PIXELS, STEPS, Contents
 from untwine.report.page.writing import SECTIONS, write_report
 from untwine.report.runs.looks import Looks
 from untwine.report.runs.opened import opened
 from untwine.train.member import identity
-from untwine.train.outline import sealed
 
 EMPTY = {"meta", "link", "input", "img", "br"}
 
