@@ -77,7 +77,7 @@ class SafetensorError(Exception):
     ids=repr,
 )
 def test_each_failure_is_a_line(error, words, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    def fails(arguments: list[str]) -> int:
+    def fails(arguments: list[str], alone: bool) -> int:
         raise error
 
     monkeypatch.setattr(cli, "_run", fails)
@@ -101,7 +101,7 @@ def test_a_run_that_has_begun_can_go_on(tmp_path: Path, flag: str):
 
 
 def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch):
-    def fails(arguments: list[str]) -> int:
+    def fails(arguments: list[str], alone: bool) -> int:
         raise RuntimeError("shapes do not match")
 
     monkeypatch.setattr(cli, "_run", fails)

@@ -112,7 +112,7 @@ def as_command(work: Callable[[], object]) -> int:
     """Do some work under the error handling of the command line; return the exit code."""
     from untwine import cli
 
-    def run(words: list[str]) -> int:
+    def run(words: list[str], alone: bool) -> int:
         work()
         return 0
 
