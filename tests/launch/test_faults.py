@@ -55,7 +55,6 @@ def swept(out: Path, engine: str, prepare: Callable[[], None]) -> SweepTable:
 
 
 @pytest.mark.slow
-@pytest.mark.rounding
 def test_killed_workers_are_replaced_and_go_on_from_checkpoints(engine: str, inline: dict[str, bytes], tmp_path: Path):
     prepare = functools.partial(calls.die_in_training, str(tmp_path), KILLS)
     table = swept(tmp_path / "out", engine, prepare)
@@ -78,7 +77,6 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-@pytest.mark.rounding
 def test_a_driver_that_was_killed_does_nothing_again(engine: str, tmp_path: Path, inline: dict[str, bytes]):
     out = tmp_path / "out"
     (tmp_path / "driver.py").write_text(DRIVER)
