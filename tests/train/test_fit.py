@@ -17,7 +17,6 @@ from torch import nn
 import untwine as uw
 from untwine.errors import Interrupted
 from untwine.files import sealed
-from untwine.streams import np_uniform
 from untwine.train import checkpoint, loop, record
 from untwine.train.member import identity
 from untwine.train.progress import Reporter
@@ -108,24 +107,6 @@ def wait_for(condition: Any, process: subprocess.Popen[str]) -> None:
         assert process.poll() is None, process.stderr and process.stderr.read()
         assert time.monotonic() < until, "the child did not get going"
         time.sleep(0.002)
-
-
-def test_kill_dash_nine_at_any_moment(tmp_path: Path) -> None:
-    """Several kills at random moments, most of them amid the writing of a checkpoint; then let it finish."""
-    run = tiny(seeds=[0, 1], steps=400, log_every=50)
-    expected = uw.fit(run, tmp_path / "whole")
-    out = tmp_path / "killed"
-    delays = np_uniform(0, "kill moments", 4) * 0.4
-    saved = lambda: max((int(file.name[5:14]) for file in (out / "checkpoint").glob("step-*.json")), default=0)
-    for delay in delays:
-        before, process = saved(), child(out)
-        wait_for(lambda before=before: saved() > before, process)
-        time.sleep(delay)
-        process.kill()
-        process.wait()
-    assert 0 < saved() < 400
-    assert same(uw.fit(run, out), expected)
-    assert (out / "log.jsonl").read_text() == (tmp_path / "whole" / "log.jsonl").read_text()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

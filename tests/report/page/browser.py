@@ -43,7 +43,13 @@ class Browser:
         self.send("POST", f"/element/{element}/value", text=text)
 
     def picture(self, element: str) -> str:
-        return self.send("GET", f"/element/{element}/screenshot")
+        """The element as it looks. On a busy machine the browser may not draw in the time that its driver waits."""
+        for _ in range(5):
+            answer = requests.get(f"{self.address}/element/{element}/screenshot", timeout=60)
+            if answer.ok or answer.json()["value"]["error"] != "timeout":
+                break
+        assert answer.ok, answer.json()["value"]
+        return answer.json()["value"]
 
     def errors(self) -> list[str]:
         return [line["message"] for line in self.send("POST", "/se/log", type="browser") if line["level"] != "INFO"]
