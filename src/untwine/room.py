@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from untwine.errors import UntwineError
 from untwine.progress import amount
 
 _SMALL = 1 << 28  # bytes that are never refused, so that the system is not asked each time
-_GROUP = Path("/sys/fs/cgroup")
+_GROUPS = Path("/sys/fs/cgroup")
+_PROCESS = Path("/proc/self")
 
 
 def free_memory() -> int | None:
@@ -57,24 +59,39 @@ def _of_system() -> int | None:
 
 
 def _of_group() -> int | None:
-    """What the container, or the job on a cluster, may still have."""
-    for limit, used in (
-        ("memory.max", "memory.current"),
-        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
-    ):
+    """What the container, or the job on a cluster, may still have: the least of what its groups have left."""
+    left = []
+    for place, limit, used in _groups():
         try:
-            most = (_GROUP / limit).read_text().strip()
+            most = (place / limit).read_text().strip()
             if most != "max":
-                return int(most) - int((_GROUP / used).read_text()) + _reclaimable(_GROUP / limit)
+                left.append(int(most) - int((place / used).read_text()) + _reclaimable(place))
         except (OSError, ValueError):
             continue
-    return None
+    return min(left, default=None)
 
 
-def _reclaimable(limit: Path) -> int:
+def _groups() -> Iterator[tuple[Path, str, str]]:
+    """The control groups of this process, from its own to the outermost, and their files of the limit and the use."""
+    try:
+        lines = [line.split(":", 2) for line in (_PROCESS / "cgroup").read_text().splitlines()]
+    except OSError:
+        return
+    for number, kinds, path in lines:
+        if number == "0":
+            root, limit, used = _GROUPS, "memory.max", "memory.current"
+        elif "memory" in kinds.split(","):  # of the first version
+            root, limit, used = _GROUPS / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
+        else:
+            continue
+        place = root / path.lstrip("/")
+        yield from ((group, limit, used) for group in (place, *place.parents) if group.is_relative_to(root))
+
+
+def _reclaimable(group: Path) -> int:
     """The bytes of files that the group's memory keeps, which it gives up when asked for more."""
     try:
-        lines = dict(line.split(" ", 1) for line in limit.with_name("memory.stat").read_text().splitlines())
+        lines = dict(line.split(" ", 1) for line in (group / "memory.stat").read_text().splitlines())
         return int(lines.get("inactive_file", 0)) + int(lines.get("active_file", 0))
     except (OSError, ValueError):
         return 0
@@ -90,7 +107,7 @@ def _of_process() -> int | None:
         most = resource.getrlimit(resource.RLIMIT_AS)[0]
         if most == resource.RLIM_INFINITY:
             return None
-        used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        used = int((_PROCESS / "statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
         return most - used
     except (ImportError, OSError, ValueError, IndexError):
         return None
