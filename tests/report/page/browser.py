@@ -70,8 +70,10 @@ def chromium(folder: Path) -> Iterator[Browser]:
         address = f"http://127.0.0.1:{port}/session"
         answer = requests.post(address, json={"capabilities": {"alwaysMatch": wanted}}, timeout=60).json()
         browser = Browser(f"{address}/{answer['value']['sessionId']}")
-        yield browser
-        browser.send("DELETE", "")
+        try:
+            yield browser
+        finally:
+            browser.send("DELETE", "")  # else it would run on without its driver
     finally:
         process.terminate()
         process.wait(10)
