@@ -9,7 +9,7 @@ SPREAD = ("kill at each write", "disk full")  # faults whose tries are spread ov
 # For each fault and target the number of tries: in all, and in the short form.
 PLAN: dict[tuple[str, str], tuple[int | str, int]] = {
     ("kill at each write", "train"): (EACH, 5),
-    ("kill at each write", "checkpoint"): (EACH, 4),
+    ("kill at each write", "checkpoint"): (340, 4),
     ("kill at each write", "download"): (EACH, 10),
     ("kill at each write", "score"): (EACH, 5),
     ("kill at each write", "sweep"): (80, 1),
