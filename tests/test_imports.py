@@ -234,7 +234,7 @@ def test_checker_sees_a_wrong_import(module: str, source: str):
         ("experiments.rhodes2021", "import untwine as uw\nfrom untwine.report import figures"),
         ("train.loop", "import torch\nfrom untwine.objective import core\nfrom untwine import errors"),
         ("train.run", "from untwine.methods import methods"),
-        ("train.loop", "from . import checkpoint\nfrom ..streams import normal"),
+        ("train.loop", "from . import member\nfrom ..streams import normal"),
         ("methods.vae", "from untwine.vocabulary import Objective\nfrom untwine.registry import method"),
         ("methods.vae", "def f():\n    import torch"),
         ("datasets", "from untwine.data import dsprites"),

@@ -17,7 +17,7 @@ from torch import Tensor
 import untwine as uw
 from untwine.errors import UntwineError
 from untwine.objective.core import Objective
-from untwine.train.record import stored
+from untwine.train.folders.record import stored
 
 pytestmark = pytest.mark.usefixtures("quick")
 # Arguments that make a method quick, and let a short run show every term.

@@ -13,7 +13,7 @@ from torch import Tensor
 import untwine as uw
 from untwine.train import paths
 from untwine.train.devices import exact
-from untwine.train.progress import Reporter
+from untwine.train.remarks.progress import Reporter
 from untwine.train.steps.pack import Pack, batches
 from untwine.train.steps.table import Table
 from untwine.train.steps.trainer import Trainer

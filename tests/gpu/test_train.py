@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import untwine as uw
-from untwine.train.progress import Reporter
+from untwine.train.remarks.progress import Reporter
 from untwine.train.steps.pack import Pack, batches
 from untwine.train.steps.table import Table
 

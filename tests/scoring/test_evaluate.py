@@ -19,7 +19,7 @@ from untwine.scoring.compare import comparisons
 from untwine.scoring.evaluation import PartlyScored
 from untwine.scoring.requests import requests
 from untwine.scoring.sources import Source
-from untwine.train import record
+from untwine.train.folders import record
 
 FAST = {"rho": (0.2,), "windows": 3, "points": 200, "examples": 100, "jacobians": 20}
 

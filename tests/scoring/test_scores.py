@@ -19,7 +19,7 @@ from untwine.errors import UntwineError
 from untwine.scores import storage, tables
 from untwine.scoring import evaluation
 from untwine.scoring.sources import Source
-from untwine.train import record
+from untwine.train.folders import record
 
 FAST: dict[str, Any] = {"rho": 0.2, "windows": 2, "points": 100, "examples": 50, "jacobians": 10}
 

@@ -31,7 +31,7 @@ from untwine.data.files.verify import check_derived_files, check_file
 from untwine.errors import Unavailable, UntwineError
 from untwine.failures import failure
 from untwine.launch.members import Members
-from untwine.train.progress import Reporter
+from untwine.train.remarks.progress import Reporter
 
 Found = dict[str, Any]
 MAY_LACK = "/seconds"  # how long a run took may be unknown, but not wrong

@@ -25,7 +25,7 @@ import torch
 
 import untwine as uw
 from untwine import files
-from untwine.train.progress import Reporter
+from untwine.train.remarks.progress import Reporter
 
 FLAT = 8_000_000  # bytes that memory may grow by after the first tenth
 STEADY = 1.15  # the most that a step of the last tenth may take, as a multiple of one of the first

@@ -23,7 +23,7 @@ from untwine.data.files import store
 from untwine.data.files.public import File
 from untwine.data.files.tables import cached_table
 from untwine.launch import sweeping
-from untwine.train.progress import Reporter
+from untwine.train.remarks.progress import Reporter
 
 STEPS = 40
 METRICS = ("mig", "hoyer")

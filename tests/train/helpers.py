@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 import untwine as uw
-from untwine.train.progress import Reporter
+from untwine.train.remarks.progress import Reporter
 
 
 def tiny(method: Any = None, **changes: Any) -> uw.Run:

@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 import untwine as uw
-from untwine.train import cautions
-from untwine.train.cautions import Known
-from untwine.train.history import Course, courses
+from untwine.train.folders.history import Course, courses
+from untwine.train.remarks import cautions
+from untwine.train.remarks.cautions import Known
 
 STEPS = 1000
 

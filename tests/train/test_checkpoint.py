@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from untwine import files
-from untwine.train import checkpoint
+from untwine.train.folders import checkpoint
 
 
 def tensors(value: float) -> dict[str, torch.Tensor]:

@@ -20,8 +20,9 @@ from helpers import StopAt, losses, same, tiny
 from precision import double_precision
 
 import untwine as uw
-from untwine.train import paths, record
-from untwine.train.progress import Bar, Reporter, Several
+from untwine.train import paths
+from untwine.train.folders import record
+from untwine.train.remarks.progress import Bar, Reporter, Several
 from untwine.train.steps import batches as train_batches
 from untwine.train.steps import compiled
 from untwine.train.steps.pack import Pack

@@ -12,8 +12,8 @@ import torch
 from helpers import tiny
 
 import untwine as uw
-from untwine.train.cautions import Known, cautions
-from untwine.train.doubts import Doubts
+from untwine.train.remarks.cautions import Known, cautions
+from untwine.train.remarks.doubts import Doubts
 
 
 def term(value: Any) -> uw.Term:

@@ -17,9 +17,10 @@ from torch import nn
 import untwine as uw
 from untwine.errors import Interrupted
 from untwine.files import sealed
-from untwine.train import checkpoint, loop, record
+from untwine.train import loop
+from untwine.train.folders import checkpoint, record
 from untwine.train.member import identity
-from untwine.train.progress import Reporter
+from untwine.train.remarks.progress import Reporter
 
 HERE = Path(__file__).parent
 

@@ -12,8 +12,8 @@ from helpers import tiny
 import untwine as uw
 from untwine.progress import Pulse, counter
 from untwine.train import loop
-from untwine.train.history import Lines
-from untwine.train.progress import MinuteLines
+from untwine.train.folders.history import Lines
+from untwine.train.remarks.progress import MinuteLines
 
 
 def line(step: int, seeds: int = 4) -> dict[str, Any]:

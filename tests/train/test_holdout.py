@@ -10,8 +10,8 @@ from helpers import StopAt, losses, same, tiny
 
 import untwine as uw
 from untwine.objective.evaluation import at_step, evaluate
+from untwine.train.folders.record import Record
 from untwine.train.holdout import split
-from untwine.train.record import Record
 from untwine.train.steps import held_out
 from untwine.train.steps.pack import Pack, batches
 from untwine.train.steps.table import Table

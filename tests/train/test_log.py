@@ -14,7 +14,7 @@ from helpers import StopAt, same, tiny
 
 import untwine as uw
 from untwine.scoring.results import members
-from untwine.train.log import of_line, read_log, to_line
+from untwine.train.folders.log import of_line, read_log, to_line
 
 
 def entry(step: int) -> dict[str, object]:

@@ -7,8 +7,8 @@ import pytest
 from helpers import losses, tiny
 
 import untwine as uw
-from untwine.train import record
-from untwine.train.names import named
+from untwine.train.folders import record
+from untwine.train.folders.names import named
 
 
 def beta(*values: float) -> uw.Objective:

@@ -16,7 +16,8 @@ from precision import double_precision
 from torch import nn
 
 import untwine as uw
-from untwine.train import checkpoint, devices, record
+from untwine.train import devices
+from untwine.train.folders import checkpoint, record
 from untwine.train.steps.pack import Pack, _laid_out, batches
 from untwine.train.steps.table import Table
 

@@ -12,7 +12,7 @@ import torch
 import untwine as uw
 from untwine.data.moments import fixed_subset
 from untwine.errors import UntwineError
-from untwine.train.record import read
+from untwine.train.folders.record import read
 from untwine.train.steps.table import Table
 
 CPU = torch.device("cpu")

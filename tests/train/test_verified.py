@@ -17,9 +17,9 @@ import untwine as uw
 from untwine.errors import UntwineError
 from untwine.files import sealed
 from untwine.scoring import results
-from untwine.train import checkpoint, record
-from untwine.train.history import courses
-from untwine.train.log import read_log
+from untwine.train.folders import checkpoint, record
+from untwine.train.folders.history import courses
+from untwine.train.folders.log import read_log
 from untwine.train.member import identity
 
 

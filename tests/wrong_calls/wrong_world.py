@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 import untwine as uw
-from untwine.train.progress import Reporter
+from untwine.train.remarks.progress import Reporter
 
 SWEEP = """
 [run]

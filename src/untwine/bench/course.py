@@ -14,8 +14,8 @@ from untwine.bench.devices import wait
 from untwine.bench.rows import Row
 from untwine.bench.variants import Variant
 from untwine.metrics.statistics import summary
-from untwine.train import checkpoint
 from untwine.train.ensemble import Ensemble
+from untwine.train.folders import checkpoint
 from untwine.train.run import Run
 from untwine.train.steps.pack import Pack
 from untwine.train.steps.table import Table

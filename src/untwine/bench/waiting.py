@@ -69,7 +69,7 @@ def trained(steps: int) -> dict[str, Any]:
     from untwine import datasets, methods
     from untwine.model import networks
     from untwine.train.loop import fit
-    from untwine.train.progress import Reporter
+    from untwine.train.remarks.progress import Reporter
     from untwine.train.run import Run
 
     times: list[float] = []

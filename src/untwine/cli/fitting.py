@@ -23,7 +23,7 @@ def fit(run: Any, out: Path, options: dict[str, Any], as_json: bool) -> None:
     from untwine.cli.lengths import Forecast
     from untwine.scoring import results
     from untwine.train import loop
-    from untwine.train.record import FINISHED
+    from untwine.train.folders.record import FINISHED
 
     def finished() -> list[str]:
         return [name for name, member in results.members(out).items() if member["state"] in FINISHED]

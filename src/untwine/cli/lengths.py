@@ -13,7 +13,7 @@ from untwine.errors import UntwineError
 from untwine.methods import methods
 from untwine.methods.registry import DEFAULTS
 from untwine.progress import duration
-from untwine.train.progress import Reporter
+from untwine.train.remarks.progress import Reporter
 
 # A step of a 64 px network takes two cores 50 to 100 ms, so that a model takes 8 to 17 minutes.
 CPU_STEPS = 10_000
@@ -41,7 +41,7 @@ def default_length(method: str, device: str) -> dict[str, int]:
 
 def begun_length(out: Path) -> dict[str, int]:
     """The steps of the run in a folder, and those of its `anneal`, so that the same command resumes it anywhere."""
-    from untwine.train.record import Record
+    from untwine.train.folders.record import Record
 
     try:
         spec = Record.read(out).content["run"]

@@ -19,7 +19,7 @@ from untwine.explore.models import Model
 from untwine.report.runs.opened import found
 from untwine.train.devices import pick_device
 from untwine.train.ensemble import gather
-from untwine.train.record import Record, how_to_resume
+from untwine.train.folders.record import Record, how_to_resume
 
 _KEPT = 16  # models in memory
 

@@ -11,11 +11,11 @@ from typing import Any
 
 from untwine import files
 from untwine.errors import UntwineError
+from untwine.train.folders.record import FINISHED, Record
 from untwine.train.joining import groups, run_of, structure
 from untwine.train.loop import fit
 from untwine.train.member import Member, digest
-from untwine.train.progress import Reporter
-from untwine.train.record import FINISHED, Record
+from untwine.train.remarks.progress import Reporter
 from untwine.train.run import Run
 
 PACK = 20  # the most members that train at once

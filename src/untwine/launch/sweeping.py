@@ -21,8 +21,8 @@ from untwine.launch.tasks import Means
 from untwine.launch.units import Unit, work
 from untwine.locks import locked
 from untwine.scoring.evaluation import evaluate, refuse_impossible
+from untwine.train.folders.record import FINISHED
 from untwine.train.member import Member
-from untwine.train.record import FINISHED
 from untwine.train.run import Run
 
 FOLDER = "sweeps"  # where sweeps go by default

@@ -22,9 +22,9 @@ from untwine.progress import counter
 from untwine.scores.scores import Scores
 from untwine.scoring.evaluation import PartlyScored, evaluate
 from untwine.scoring.results import members as known_members
-from untwine.train.describing import title
-from untwine.train.progress import Reporter
-from untwine.train.record import FINISHED, Record
+from untwine.train.folders.record import FINISHED, Record
+from untwine.train.remarks.describing import title
+from untwine.train.remarks.progress import Reporter
 from untwine.train.run import Run
 from untwine.train.seeds import seeds_in_words
 

@@ -12,7 +12,7 @@ from jaxtyping import Float64
 from untwine.errors import UntwineError, refuse_unknown
 from untwine.report.mosaic import SMALL, WIDEST, literal, positive, titled
 from untwine.report.styles import line_style
-from untwine.train.history import Course, History, courses
+from untwine.train.folders.history import Course, History, courses
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -17,7 +17,7 @@ from untwine.scoring.collapse import active_counts, judged, warn_of_collapse
 from untwine.scoring.requests import Conditions, requests
 from untwine.scoring.scorer import Scorer, default_radius
 from untwine.train.ensemble import Ensemble, load
-from untwine.train.record import Record
+from untwine.train.folders.record import Record
 from untwine.train.run import Run
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from untwine.differences import own_numbers
-from untwine.train.history import History
-from untwine.train.log import read_log
-from untwine.train.record import Record
+from untwine.train.folders.history import History
+from untwine.train.folders.log import read_log
+from untwine.train.folders.record import Record
 
 _SHOWN = ("id", "seed", "data_seed", "state", "steps", "cause", "file")
 

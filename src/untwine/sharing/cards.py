@@ -13,7 +13,7 @@ from untwine.data.specs import short_name_of
 from untwine.methods import methods
 from untwine.scores import names
 from untwine.scores.scores import Scores
-from untwine.train.record import Record
+from untwine.train.folders.record import Record
 
 LICENCE = """Not chosen yet: whoever publishes these weights chooses their licence, and writes it into the header of
 this file as `license: ...`. The licence of the data may matter."""

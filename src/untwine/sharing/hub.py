@@ -18,7 +18,7 @@ from untwine.scores import storage
 from untwine.scores.scores import Scores
 from untwine.sharing.cards import model_card
 from untwine.train.ensemble import Ensemble, load
-from untwine.train.record import Record
+from untwine.train.folders.record import Record
 
 CARD = "README.md"
 PUBLISHED = ("run.json", "log.jsonl", storage.FILE)  # beside the weights

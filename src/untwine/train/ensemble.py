@@ -27,13 +27,13 @@ from untwine.kernels import dispatch
 from untwine.model.inputs import as_examples
 from untwine.model.posteriors import Q
 from untwine.model.vae import VAE
-from untwine.train.describing import last_terms, title
 from untwine.train.devices import exact, pick_device
+from untwine.train.folders.log import read_log
+from untwine.train.folders.record import Record, how_to_resume
 from untwine.train.joining import gathered, joined
-from untwine.train.log import read_log
 from untwine.train.member import Member
 from untwine.train.paths import obstacle
-from untwine.train.record import Record, how_to_resume
+from untwine.train.remarks.describing import last_terms, title
 from untwine.train.run import Run
 from untwine.train.steps.stack import Stack, stacked
 from untwine.train.steps.table import constants, scaled

@@ -20,18 +20,19 @@ from untwine.errors import Diverged, Interrupted, UntwineError, warn
 from untwine.locations import expanded, run_folder
 from untwine.locks import locked
 from untwine.model.vae import VAE
-from untwine.train import checkpoint, sizes
 from untwine.train.devices import check_precision, exact, pick_device
-from untwine.train.doubts import Doubts
-from untwine.train.dry_run import check_run
 from untwine.train.ensemble import Ensemble, gather
-from untwine.train.folder import Folder, refuse_strangers, split
-from untwine.train.history import Lines
+from untwine.train.folders import checkpoint
+from untwine.train.folders.folder import Folder, refuse_strangers, split
+from untwine.train.folders.history import Lines
+from untwine.train.folders.record import how_to_resume, stored
 from untwine.train.member import Member
 from untwine.train.memory import kept_memory
 from untwine.train.paths import check_path
-from untwine.train.progress import Reporter, report
-from untwine.train.record import how_to_resume, stored
+from untwine.train.remarks import sizes
+from untwine.train.remarks.doubts import Doubts
+from untwine.train.remarks.dry_run import check_run
+from untwine.train.remarks.progress import Reporter, report
 from untwine.train.run import Run
 from untwine.train.steps.diagnosis import causes
 from untwine.train.steps.pack import Pack

@@ -27,7 +27,7 @@ from untwine.objective.core import Objective
 from untwine.objective.schedules import Schedule, schedule
 from untwine.parts import Each, from_json, resolve, to_json
 from untwine.quantities import at_most
-from untwine.train.describing import settings, title
+from untwine.train.folders.names import named
 from untwine.train.holdout import Holdout, Selection, split
 from untwine.train.member import (
     MOST,
@@ -40,7 +40,7 @@ from untwine.train.member import (
     to_objective,
     watched,
 )
-from untwine.train.names import named
+from untwine.train.remarks.describing import settings, title
 from untwine.train.seeds import Integer, Seeds, parse_seeds, seeds_in_words
 from untwine.train.steps.optimisers import make, optimisers
 

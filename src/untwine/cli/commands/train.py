@@ -313,7 +313,7 @@ def _resume(args: list[str]) -> None:
     )
     fields = [where, flags.switch("json", flags.JSON), ("machine", _machine_flags())]
     parsed = flags.parse("untwine train", about, fields, args, _kept)
-    from untwine.train.record import stored
+    from untwine.train.folders.record import stored
 
     path = run_folder(parsed.resume)
     fit(stored(path), path, flags.values(parsed.machine), parsed.json)

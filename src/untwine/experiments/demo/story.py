@@ -25,7 +25,7 @@ from untwine.report.saving import save
 from untwine.scoring import results
 from untwine.scoring.evaluation import refuse_impossible
 from untwine.train.devices import pick_device
-from untwine.train.progress import Reporter
+from untwine.train.remarks.progress import Reporter
 
 
 def run_demo(
@@ -108,7 +108,7 @@ def folder(out: str | Path, method: str) -> Path:
 
 def finished(out: str | Path) -> set[str]:
     """The ids of all models in a demo's folder that are trained."""
-    from untwine.train.record import FINISHED
+    from untwine.train.folders.record import FINISHED
 
     known = [member for method in plan.METHODS for member in results.members(folder(out, method)).values()]
     return {member["id"] for member in known if member["state"] in FINISHED}

@@ -17,8 +17,8 @@ from untwine.experiments.engine.rows import Row
 from untwine.launch.members import Members
 from untwine.launch.units import Unit
 from untwine.train.ensemble import Ensemble, gather
+from untwine.train.folders.names import named
 from untwine.train.member import digest
-from untwine.train.names import named
 
 OUT = "reproduced"  # the folder by default
 

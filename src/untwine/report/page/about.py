@@ -13,9 +13,9 @@ from untwine.report.page.contents import Contents
 from untwine.report.page.html import Markup, block, code, joined, paragraph, table, tag
 from untwine.report.runs.commands import evaluate_command, train_command, train_in_python
 from untwine.report.runs.opened import Case
-from untwine.train.cautions import Caution
-from untwine.train.history import courses
-from untwine.train.record import how_to_resume
+from untwine.train.folders.history import courses
+from untwine.train.folders.record import how_to_resume
+from untwine.train.remarks.cautions import Caution
 
 # Settings that are told in words of their own, or by the tables.
 _NOT_LISTED = ("method", "dataset", "network", "optimiser", "watch")

@@ -18,7 +18,7 @@ from untwine.report.page.pictures import chart
 from untwine.report.styles import COLOURS
 from untwine.scores import names
 from untwine.scoring.compare import comparisons
-from untwine.train.history import courses
+from untwine.train.folders.history import courses
 
 LEAST_TOP = 0.5  # nats of the highest bar: a collapsed model has hardly any bars
 POLARISED = 0.03  # rolinek2019: below this the regime is polarised

@@ -15,13 +15,13 @@ from untwine.errors import UntwineError
 from untwine.scores import storage
 from untwine.scores.scores import Scores
 from untwine.scoring.collapse import active_counts
-from untwine.train.cautions import Caution, Known, cautions
 from untwine.train.devices import pick_device
 from untwine.train.ensemble import Ensemble, gather
-from untwine.train.history import History
-from untwine.train.log import read_log
+from untwine.train.folders.history import History
+from untwine.train.folders.log import read_log
+from untwine.train.folders.record import Record
 from untwine.train.member import Member
-from untwine.train.record import Record
+from untwine.train.remarks.cautions import Caution, Known, cautions
 
 Source = str | Path | Ensemble
 

@@ -17,12 +17,12 @@ from untwine.methods import methods
 from untwine.methods.registry import as_stored
 from untwine.model.info import Info
 from untwine.parts import is_each
-from untwine.train import checkpoint
-from untwine.train.log import Log
+from untwine.train.folders import checkpoint
+from untwine.train.folders.log import Log
+from untwine.train.folders.names import file_stem, named
+from untwine.train.folders.outline import leads_out
+from untwine.train.folders.record import FINISHED, FORMAT, Record
 from untwine.train.member import SILENT, Member
-from untwine.train.names import file_stem, named
-from untwine.train.outline import leads_out
-from untwine.train.record import FINISHED, FORMAT, Record
 from untwine.train.run import Run
 
 

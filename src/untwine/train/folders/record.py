@@ -17,10 +17,10 @@ from untwine.errors import UntwineError, brief
 from untwine.locations import run_folder
 from untwine.model.info import Info
 from untwine.model.vae import VAE
-from untwine.train import checkpoint
+from untwine.train.folders import checkpoint
+from untwine.train.folders.outline import FINISHED, damage, leads_out
 from untwine.train.joining import gathered
 from untwine.train.member import SILENT, Member
-from untwine.train.outline import FINISHED, damage, leads_out
 from untwine.train.run import Run
 from untwine.train.steps.pack import build
 

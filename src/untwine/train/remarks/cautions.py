@@ -15,9 +15,9 @@ from jaxtyping import Float64
 
 from untwine.objective.schedules import Schedule
 from untwine.parts import leaves
-from untwine.train.doubts import has_risen
-from untwine.train.history import Course, History, courses
+from untwine.train.folders.history import Course, History, courses
 from untwine.train.member import Member
+from untwine.train.remarks.doubts import has_risen
 
 LAST = 0.2  # the share of a run's steps in which its loss should have settled
 SETTLED = 0.002  # of the loss: a smaller fall between the halves of that share does not count

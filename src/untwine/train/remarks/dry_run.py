@@ -15,8 +15,8 @@ from untwine.objective.aggregate import Divergence
 from untwine.objective.core import Penalty, Sum, is_leaf
 from untwine.objective.schedules import schedule
 from untwine.parts import leaves
+from untwine.train.remarks.slips import explained
 from untwine.train.run import Run
-from untwine.train.slips import explained
 from untwine.train.steps.held_out import HeldOut
 from untwine.train.steps.pack import Pack, batches
 from untwine.train.steps.table import Table

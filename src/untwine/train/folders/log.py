@@ -14,7 +14,7 @@ from typing import Any
 
 from untwine import files
 from untwine.errors import warn
-from untwine.train.history import Lines
+from untwine.train.folders.history import Lines
 
 _KEYS = {"pack", "step", "members"}
 _CHECKSUM = re.compile(rb'(.*), "crc32": "([0-9a-f]{8})"\}\s*', re.DOTALL)

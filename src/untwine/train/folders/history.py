@@ -97,7 +97,7 @@ def courses(history: History, members: Collection[str] | None = None) -> dict[st
     """The course of each logged term, in the order of the log.
 
     Args:
-        history: `ensemble.history`, or what `untwine.train.log.read_log` returns.
+        history: `ensemble.history`, or what `untwine.train.folders.log.read_log` returns.
         members: The names of members; None takes every member.
 
     >>> history = [{"step": step, "members": {"seed-0": {"loss": 9.0 - step, "kl": None}}} for step in (1, 2)]

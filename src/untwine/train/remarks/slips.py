@@ -10,7 +10,7 @@ from types import FrameType, TracebackType
 from untwine.errors import UntwineError, brief
 
 _HERE = "untwine."
-_FOLDER = Path(__file__).parents[1]
+_FOLDER = Path(__file__).parents[2]
 _PACKAGES = {"site-packages", "dist-packages"}
 # What torch says, and what it means for who wrote the part.
 _MEANINGS = (

@@ -9,8 +9,8 @@ from typing import Any
 
 from untwine import files
 from untwine.parts import is_each, resolve
+from untwine.train.folders.names import file_stem, is_plain
 from untwine.train.member import MOST, SILENT, each_paths, identity
-from untwine.train.names import file_stem, is_plain
 
 FINISHED = ("done", "diverged")
 

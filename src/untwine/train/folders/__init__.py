@@ -1,0 +1,1 @@
+"""The folder of a run: its record, log, checkpoints and the names of its members."""
