@@ -86,7 +86,11 @@ def brief(error: BaseException) -> str:
     >>> brief(ValueError("no such thing\\nas this"))
     'ValueError: no such thing'
     """
-    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]:.300}"
+    try:
+        said = str(error)
+    except Exception:  # a class of a user, whose own text fails
+        said = "(it cannot say why)"
+    return f"{type(error).__name__}: {said.strip().partition(chr(10))[0]:.300}"
 
 
 def printable(text: str) -> str:

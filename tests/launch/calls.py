@@ -4,6 +4,7 @@ import functools
 import inspect
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +19,45 @@ def square(number: float) -> Any:
     if number < 0:
         raise ValueError("a negative number")
     return threading.Lock() if number == 7 else number * number
+
+
+class OnTwo(Exception):
+    """Cannot be made from what it keeps, as many exceptions of users."""
+
+    def __init__(self, one: str, two: str):
+        super().__init__(one)
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def misbehave(how: str) -> Any:
+    """Return or do what reaches beyond a function."""
+    if how == "unreadable":
+        return OnTwo("a", "b")
+    if how == "exit":
+        sys.exit(0)
+    if how == "mute":
+        raise Mute
+    if how == "nested":
+        import untwine as uw
+
+        return uw.launch.map(square, [2], "processes", workers=1, gpus=0)
+    return how
+
+
+def stop_once(marker: str) -> str:
+    """Tell this worker to stop, as a user does with kill, the first time."""
+    if first(Path(marker)):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(30)
+    return "done"
+
+
+def prepare_badly() -> None:
+    raise ValueError("no parts here")
 
 
 def environment(name: str) -> str | None:

@@ -13,7 +13,7 @@ import pytest
 import untwine as uw
 from untwine.errors import Interrupted, UntwineError
 from untwine.launch import on_ray, processes
-from untwine.launch.tasks import Means, Outcome, packed
+from untwine.launch.tasks import Means, packed, received
 
 HERE = Path(__file__).parent
 
@@ -31,6 +31,35 @@ def test_results_come_in_the_order_of_the_specs_and_a_failure_stops_no_other(eng
     found = caught.value.outcomes
     assert [outcome.value for outcome in found] == [9, None, None, 4, 1]
     assert "calls.py" in found[1].details and found[2].error is not None
+
+
+def test_what_reaches_beyond_a_function_fails_its_spec_alone(engine: str):
+    """An answer that cannot be read back, sys.exit, and an exception without a text."""
+    with pytest.raises(uw.launch.PartlyDone) as caught:
+        uw.launch.map(calls.misbehave, ["exit", "mute", "unreadable", "fine"], engine, workers=1, gpus=0)
+    found = caught.value.outcomes
+    assert found[0].error == "it called sys.exit(0)" and found[1].error == "Mute: (it cannot say why)"
+    assert "cannot be" in str(found[2].error) and found[3].value == "fine"
+
+
+def test_inline_has_the_same_failures():
+    with pytest.raises(uw.launch.PartlyDone) as caught:
+        uw.launch.map(calls.misbehave, ["exit", "mute", "fine"])
+    assert [outcome.error for outcome in caught.value.outcomes] == [
+        "it called sys.exit(0)",
+        "Mute: (it cannot say why)",
+        None,
+    ]
+
+
+def test_a_worker_that_is_told_to_stop_is_replaced(tmp_path: Path):
+    """kill, without -9, of one worker stops no sweep."""
+    assert uw.launch.map(calls.stop_once, [str(tmp_path / "a")], "processes", workers=1, gpus=0) == ["done"]
+
+
+def test_a_worker_of_processes_starts_no_workers():
+    with pytest.raises(uw.launch.PartlyDone, match="starts no further ones: take the engine inline in it"):
+        uw.launch.map(calls.misbehave, ["nested"], "processes", workers=1, gpus=0)
 
 
 def test_a_spec_whose_worker_died_is_tried_again_and_at_last_given_up(engine: str, tmp_path: Path):
@@ -77,7 +106,7 @@ def test_a_task_can_be_cancelled_where_interrupts_were_ignored():
         outcome = on_ray._task(work, 0, packed(0, "spec 0"))
     finally:
         signal.signal(signal.SIGINT, before)
-    assert isinstance(outcome, Outcome) and outcome.value is True
+    assert isinstance(outcome, bytes) and received(0, outcome).value is True
 
 
 # --- processes ----------------------------------------------------------------------------------------------
@@ -148,6 +177,12 @@ def test_a_script_without_a_guard_is_told_so(tmp_path: Path):
         ({"engine": "processes", "gpus": 99}, "need 99 GPUs, but there are"),
         ({"engine": "processes", "gpus": 0.5}, "whole GPUs"),
         ({"engine": "processes", "gpus": 0, "workers": 1, "prepare": calls.refuse}, "begin: parts.py is not there"),
+        ({"prepare": calls.refuse}, "a worker cannot begin: parts.py is not there"),
+        ({"prepare": calls.prepare_badly}, "a worker cannot begin: ValueError: no parts here"),
+        ({"engine": "processes", "prepare": lambda: None}, "prepare cannot be sent to other processes"),
+        ({"address": "auto"}, "an address is for ray"),
+        ({"engine": "processes", "address": "auto"}, "an address is for ray"),
+        ({"workers": 2}, "2 workers is for processes or ray"),
     ],
 )
 def test_means_that_cannot_be(settings: dict, message: str):

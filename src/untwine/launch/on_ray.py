@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import os
 import pickle
 import signal
-import socket
+import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from untwine.errors import Interrupted, Unavailable, UntwineError, brief
-from untwine.launch.tasks import Function, Means, Outcome, attempt_packed, packed
+from untwine.launch.tasks import Function, Means, Outcome, attempt_packed, packed, packed_work, prepared, received, sent
 from untwine.launch.worker import PATIENCE, terminated_as_interrupted
 
 AHEAD = 1000  # tasks that Ray is given at a time; it starts as many as there is room for
-SECONDS_TO_ANSWER = 10.0  # for a cluster
+SECONDS_TO_ANSWER = 20.0  # for a cluster
+TOKEN = "RAY_AUTH_MODE"  # whether Ray shows a cluster its token
 PASSED_ON = ("UNTWINE_", "OMP_", "ATEN_CPU_CAPABILITY")  # what such variables begin with reaches a cluster's workers
 
 
@@ -63,6 +66,7 @@ def check(means: Means) -> None:
     """Refuse parts of several GPUs, a cluster that does not answer, and all where Ray is not installed."""
     if means.gpus is not None and means.gpus > 1 and means.gpus != int(means.gpus):
         raise UntwineError(f"Ray gives a part of one GPU, or whole ones; not {means.gpus}")
+    _show_token(means)
     _ray()
     if means.address is not None:
         _refuse_unreachable(means.address)
@@ -71,7 +75,7 @@ def check(means: Means) -> None:
 def _outcomes(ray: Any, function: Function, specs: Sequence[Any], means: Means) -> Iterator[Outcome]:
     dumps = ray.cloudpickle.dumps
     gpus = _gpus(ray, means)
-    work = ray.put((packed((function, means.prepare), "the function", dumps), os.getcwd(), sys.path, gpus))
+    work = ray.put((packed_work(function, means.prepare, dumps), os.getcwd(), sys.path, gpus))
     texts = [packed(spec, f"spec {number}", dumps) for number, spec in enumerate(specs)]
     task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=means.retries, retry_exceptions=False)(_task)
     pending: dict[Any, int] = {}
@@ -102,7 +106,8 @@ def _answer(ray: Any, reference: Any, number: int, means: Means) -> Outcome | st
     errors = ray.exceptions
     died = (errors.WorkerCrashedError, errors.NodeDiedError, errors.OutOfMemoryError, errors.LocalRayletDiedError)
     try:
-        return ray.get(reference)
+        answer = ray.get(reference)
+        return received(number, answer) if isinstance(answer, bytes) else answer
     except errors.TaskCancelledError:
         return "interrupted: the task was cancelled"
     except died as error:
@@ -114,8 +119,11 @@ def _answer(ray: Any, reference: Any, number: int, means: Means) -> Outcome | st
         return Outcome(number, error=f"Ray: {brief(error)}")
 
 
-def _task(work: tuple[bytes, str, list[str], float], number: int, spec: bytes) -> Outcome | str:
-    """What a worker of Ray does, in the folder of the driver; where it was interrupted, it says so."""
+def _task(work: tuple[bytes, str, list[str], float], number: int, spec: bytes) -> bytes | str:
+    """What a worker of Ray does, in the folder of the driver: an outcome; a text where it was interrupted."""
+    from ray import cloudpickle
+
+    dumps: Callable[[Any], bytes] = cloudpickle.dumps  # type: ignore[attr-defined]
     text, folder, places, gpus = work
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore what cancels a task
     sys.path += [place for place in places if place not in sys.path]  # it finds the modules that the driver finds
@@ -125,13 +133,12 @@ def _task(work: tuple[bytes, str, list[str], float], number: int, spec: bytes) -
         with contextlib.suppress(OSError):
             os.chdir(folder)
         function, prepare = pickle.loads(text)
-        if prepare is not None:
-            prepare()
-        return attempt_packed(function, number, spec)
+        prepared(prepare)
+        return sent(attempt_packed(function, number, spec), dumps)
     except (Interrupted, KeyboardInterrupt) as error:
         return str(error) or "interrupted"
     except UntwineError as error:
-        return Outcome(number, error=str(error))
+        return sent(Outcome(number, error=str(error)))
 
 
 def _gpus(ray: Any, means: Means) -> float:
@@ -173,13 +180,37 @@ def _connect(ray: Any, means: Means) -> None:
         raise UntwineError(f"Ray cannot be reached {where}: {first}") from None
 
 
+def _show_token(means: Means) -> None:
+    """Show a cluster the token that this user has: where one exists, `ray start` makes clusters that ask for it.
+
+    Ray does so by itself for "auto" alone. A cluster that asks for none takes no notice. The variable is read when
+    Ray is imported; a user's own value stays.
+    """
+    has = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys() or (Path.home() / ".ray/auth_token").exists()
+    if means.address not in (None, "auto") and has:
+        os.environ.setdefault(TOKEN, "token")
+
+
+@functools.cache  # an error is not kept
 def _refuse_unreachable(address: str) -> None:
-    """Refuse the address of a machine that does not answer: Ray would try for ever."""
-    host, _, port = address.rpartition("://")[2].rpartition(":")
-    if not port.isdecimal():
+    """Refuse the address of a machine that does not answer, or of no cluster: Ray would try for minutes.
+
+    A process of its own asks, since Ray cannot be asked with a limit of time.
+    """
+    if "://" in address or not address.rpartition(":")[2].isdecimal():
         return  # "auto", or another name that Ray knows
+    command = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", address]
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=SECONDS_TO_ANSWER).close()
-    except (OSError, OverflowError) as error:
-        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise UntwineError(f"there is no Ray cluster at {address} ({why}): ray start --head says its address") from None
+        asked = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_TO_ANSWER)
+    except subprocess.TimeoutExpired:
+        why = f"nothing of Ray's answers within {SECONDS_TO_ANSWER:g} s"
+    else:
+        if asked.returncode == 0:
+            return
+        if "AuthenticationError" in asked.stderr:
+            raise UntwineError(
+                f"the Ray cluster at {address} asks for a token: copy ~/.ray/auth_token of the machine on which it was "
+                "started to this one, or set RAY_AUTH_TOKEN; or start it with RAY_AUTH_MODE=disabled"
+            )
+        why = asked.stderr.strip().rpartition("\n")[2] or f"exit code {asked.returncode}"
+    raise UntwineError(f"there is no Ray cluster at {address} ({why:.200}): ray start --head says its address")

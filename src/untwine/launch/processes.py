@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -9,8 +10,8 @@ from multiprocessing.connection import wait
 from typing import Any
 
 from untwine.errors import Interrupted, UntwineError
-from untwine.launch.tasks import Function, Means, Outcome, packed
-from untwine.launch.worker import DONE, INTERRUPTED, REFUSED, Worker, terminated_as_interrupted
+from untwine.launch.tasks import Function, Means, Outcome, packed, packed_work, received
+from untwine.launch.worker import DONE, REFUSED, STOPPED, Worker, terminated_as_interrupted
 from untwine.threads import usable_cores
 
 UNGUARDED = 'if it is a script that calls this, the call stands below: if __name__ == "__main__":'
@@ -24,7 +25,7 @@ def outcomes(function: Function, specs: Sequence[Any], means: Means) -> Iterator
         specs: What it is called with.
         means: How many workers there are, what they do first, and how often a spec is tried.
     """
-    work = packed((function, means.prepare), "the function")
+    work = packed_work(function, means.prepare)
     texts = [packed(spec, f"spec {number}") for number, spec in enumerate(specs)]
     waiting = deque(range(len(specs)))
     deaths = [0] * len(specs)
@@ -37,9 +38,9 @@ def outcomes(function: Function, specs: Sequence[Any], means: Means) -> Iterator
                 for connection in wait(list(busy)):
                     worker = busy[connection]
                     answer = worker.answer()
-                    if answer is None:  # it died
+                    if answer is None or answer[0] == STOPPED:  # it died, or somebody told it alone to stop
                         del busy[connection]
-                        why = _ended(worker)
+                        why = _ended(worker, stopped=answer is not None)
                         deaths[worker.number] += 1
                         if deaths[worker.number] <= means.retries:
                             waiting.appendleft(worker.number)
@@ -52,12 +53,11 @@ def outcomes(function: Function, specs: Sequence[Any], means: Means) -> Iterator
                     word, content = answer
                     if word == DONE:
                         del busy[connection]
+                        number = worker.number
                         _give(worker, waiting, texts, busy)
-                        yield content
-                    elif word == INTERRUPTED:
-                        raise Interrupted(content)
+                        yield received(number, content)
                     elif word == REFUSED:
-                        raise UntwineError(f"a worker cannot begin: {content}")
+                        raise UntwineError(content)
     except KeyboardInterrupt:
         raise Interrupted("interrupted; what was done is kept") from None
     finally:
@@ -68,7 +68,11 @@ def outcomes(function: Function, specs: Sequence[Any], means: Means) -> Iterator
 
 
 def check(means: Means) -> None:
-    """Refuse more GPUs than there are, or a part of one."""
+    """Refuse more GPUs than there are, or a part of one, a cluster, and workers of workers."""
+    if means.address is not None:
+        raise UntwineError("the engine processes works on this machine alone: an address is for ray")
+    if multiprocessing.current_process().daemon:
+        raise UntwineError("a worker of the engine processes starts no further ones: take the engine inline in it")
     environments(means, 1)
 
 
@@ -82,9 +86,11 @@ def _give(worker: Worker, waiting: deque[int], texts: Sequence[bytes], busy: dic
     busy[worker.connection] = worker
 
 
-def _ended(worker: Worker) -> str:
-    """How a worker died; an error where trying again would not help, since it could not even begin."""
+def _ended(worker: Worker, stopped: bool) -> str:
+    """How a worker ended; an error where trying again would not help, since it could not even begin."""
     code = worker.end()
+    if stopped:
+        return "because it was told to stop (SIGTERM)"
     if code is not None and code < 0:
         return f"by signal {-code}"
     if not worker.ready:

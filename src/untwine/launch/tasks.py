@@ -72,11 +72,25 @@ def attempt(function: Function, number: int, spec: Any) -> Outcome:
         raise
     except UntwineError as error:
         return Outcome(number, error=str(error))
+    except SystemExit as stop:  # it would end a user's script here, and a worker elsewhere
+        return Outcome(number, error=f"it called sys.exit({'' if stop.code is None else repr(stop.code)})")
     except Exception as error:
         line = failure(error)  # a full disk, no memory: no bug, and nobody wants its traceback
         if line is not None:
             return Outcome(number, error=line)
         return Outcome(number, error=brief(error), details=traceback.format_exc())
+
+
+def prepared(prepare: Callable[[], None] | None) -> None:
+    """Call what a worker does first; an UntwineError says why it cannot begin."""
+    if prepare is None:
+        return
+    try:
+        prepare()
+    except UntwineError as error:
+        raise UntwineError(f"a worker cannot begin: {error}") from None
+    except (Exception, SystemExit) as error:
+        raise UntwineError(f"a worker cannot begin: {brief(error)}") from error
 
 
 def packed(value: Any, what: str, dumps: Callable[[Any], bytes] = pickle.dumps) -> bytes:
@@ -92,6 +106,47 @@ def packed(value: Any, what: str, dumps: Callable[[Any], bytes] = pickle.dumps) 
     except Exception as error:
         why = f"{what} cannot be sent to other processes ({brief(error)})"
         raise UntwineError(f"{why}: a function stands at the top of a module; or take the engine inline") from None
+
+
+def sent(outcome: Outcome, dumps: Callable[[Any], bytes] = pickle.dumps) -> bytes:
+    """An outcome as another process can read it; a result that cannot be sent is the failure of its spec.
+
+    Args:
+        outcome: The outcome.
+        dumps: As in `packed`.
+    """
+    try:
+        return dumps(outcome)
+    except Exception as error:  # of pickle, which has many
+        why = f"what it returned cannot be sent to another process: {brief(error)}"
+        return dumps(Outcome(outcome.number, error=why))
+
+
+def received(number: int, content: bytes) -> Outcome:
+    """The outcome that `sent` made; a result that cannot be read here is the failure of its spec.
+
+    Args:
+        number: The place of the spec among all.
+        content: What was sent.
+    """
+    try:
+        return pickle.loads(content)
+    except Exception as error:  # of the classes in it, which are a user's
+        return Outcome(number, error=f"what it returned cannot be read by another process: {brief(error)}")
+
+
+def packed_work(
+    function: Function, prepare: Callable[[], None] | None, dumps: Callable[[Any], bytes] = pickle.dumps
+) -> bytes:
+    """A function and what is called before it, as other processes can read them.
+
+    Args:
+        function: The function.
+        prepare: What is called first.
+        dumps: As in `packed`.
+    """
+    packed(prepare, "prepare", dumps)
+    return packed((function, prepare), "the function", dumps)
 
 
 def attempt_packed(function: Function, number: int, spec: bytes) -> Outcome:

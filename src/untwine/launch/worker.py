@@ -13,12 +13,12 @@ from multiprocessing.connection import wait
 from typing import Any
 
 from untwine.errors import Interrupted, UntwineError, brief
-from untwine.launch.tasks import Outcome, attempt_packed
+from untwine.launch.tasks import attempt_packed, prepared, sent
 
 PATIENCE = 60.0  # seconds that a worker has to save its work when it is interrupted
 
 # What a worker says first of an answer.
-READY, REFUSED, INTERRUPTED, DONE = "ready", "refused", "interrupted", "done"
+READY, REFUSED, STOPPED, DONE = "ready", "refused", "stopped", "done"
 
 
 class Worker:
@@ -50,7 +50,7 @@ class Worker:
             self.connection.send((number, spec))
 
     def answer(self) -> tuple[str, Any] | None:
-        """What it says: one of the words above, and the outcome or a reason. None where the process died."""
+        """What it says: one of the words above, and a reason or the outcome in bytes. None where the process died."""
         try:
             word, content = self.connection.recv()
         except (EOFError, OSError):
@@ -79,32 +79,25 @@ def _work(connection: Any, work: bytes) -> None:
         with terminated_as_interrupted():
             try:
                 function, prepare = pickle.loads(work)
-                if prepare is not None:
-                    prepare()
+                prepared(prepare)
             except Interrupted:
                 raise
             except Exception as error:
-                connection.send((REFUSED, str(error) if isinstance(error, UntwineError) else brief(error)))
+                said = str(error) if isinstance(error, UntwineError) else f"a worker cannot begin: {brief(error)}"
+                connection.send((REFUSED, said))
                 return
             connection.send((READY, ""))
             while True:
                 number, spec = connection.recv()
-                _send(connection, attempt_packed(function, number, spec))
+                connection.send((DONE, sent(attempt_packed(function, number, spec))))
     except Interrupted as error:
         with contextlib.suppress(OSError):
-            connection.send((INTERRUPTED, str(error)))
-    except (EOFError, OSError, KeyboardInterrupt):
+            connection.send((STOPPED, str(error)))
+    except KeyboardInterrupt:
+        with contextlib.suppress(OSError):
+            connection.send((STOPPED, ""))
+    except (EOFError, OSError):
         pass
-
-
-def _send(connection: Any, outcome: Outcome) -> None:
-    try:
-        connection.send((DONE, outcome))
-    except (OSError, KeyboardInterrupt):
-        raise
-    except Exception as error:  # of pickle, which has many
-        why = f"what it returned cannot be sent to another process: {brief(error)}"
-        connection.send((DONE, Outcome(outcome.number, error=why)))
 
 
 def _follow_parent() -> None:
