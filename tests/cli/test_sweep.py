@@ -1,6 +1,7 @@
 """`untwine sweep` as a user types it."""
 
 import json
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -102,7 +103,7 @@ def test_a_failure_is_told_while_the_others_finish(capsys: Captured):
     assert sweep(file, "--out", "tried") == 1
     said = capsys.readouterr()
     assert "2 done" in said.out and "2 failed" in said.out
-    assert "seeds 0,1: network 'conv' takes images" in said.err
+    assert re.search(r"seeds 0,1 \(runs/[0-9a-f]{16}\): network 'conv' takes images", said.err)
     assert "0 of 2" in said.out and "2 of 2" in said.out
 
 

@@ -1,9 +1,11 @@
 """Sweeps: what trains together, that nothing is computed twice, and what the table says."""
 
 import csv
+import datetime
 import importlib.util
 import io
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import numpy as np
 import pytest
 
 import untwine as uw
+from untwine import files
 from untwine.launch import members, units
 from untwine.launch.sweeping import Sweep
 from untwine.launch.table import SweepTable
@@ -142,7 +145,152 @@ def test_what_is_damaged_is_computed_again_and_nothing_else(tmp_path: Path, trai
     assert broken.read_text().endswith("more") and again.rows[0]["folder"] == f"{first.rows[0]['folder']}-2"
 
 
+def test_a_finished_member_counts_wherever_an_unfinished_pack_lies(tmp_path: Path):
+    """A grid that became shorter leaves a pack behind that is never finished, under whatever name."""
+    content = spec({"method.beta": [0.001, 0.1]}, seeds="0-1")
+    table = swept(content, tmp_path)
+    (done,) = (tmp_path / "runs").iterdir()
+    for name in ("0" * 16, "f" * 16):  # before and after it
+        left = done.with_name(name)
+        shutil.copytree(done, left)
+        record = json.loads((left / "run.json").read_text())
+        for part in (*record["members"], *record["packs"]):
+            part["state"] = "training"
+        (left / "run.json").write_text(json.dumps(files.sealed(record)))
+    assert swept(content, tmp_path).rows == table.rows and table.counts() == {"done": 4}
+
+
+def test_what_an_older_folder_said_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Scores failed; then the record was damaged, and the models were trained again in another folder."""
+    with monkeypatch.context() as patch:
+        patch.setattr(units, "evaluate", lambda *args, **kwargs: _raise(uw.UntwineError("mig: not today")))
+        failed = swept(spec({}), tmp_path)
+    assert failed.problems[0].endswith("mig: not today") and "mig(points=50)" not in failed.rows[0]
+    record = tmp_path / failed.rows[0]["folder"] / "run.json"
+    record.write_text(record.read_text().replace('"steps": 20', '"steps": 21'))
+    with pytest.warns(UserWarning, match="in another folder"):
+        again = swept(spec({}), tmp_path)
+    assert again.problems == [] and again.rows[0]["folder"] == f"{failed.rows[0]['folder']}-2"
+    with pytest.warns(UserWarning, match="in another folder"):
+        assert swept(spec({}), tmp_path) == again
+
+
+def _raise(error: Exception) -> Any:
+    raise error
+
+
+@pytest.mark.parametrize("name", ["scores.json", "notes.txt"])
+def test_a_folder_without_its_record_is_left_as_it_is(tmp_path: Path, name: str):
+    first = swept(spec({}), tmp_path)
+    folder = tmp_path / first.rows[0]["folder"]
+    (folder / "run.json").unlink()
+    (folder / name).touch()
+    with pytest.warns(UserWarning, match="holds no run but other files .* trained again, in another folder"):
+        again = swept(spec({}), tmp_path)
+    assert [{**row, "folder": ""} for row in again.rows] == [{**row, "folder": ""} for row in first.rows]
+    assert again.rows[0]["folder"].endswith("-2") and (folder / name).exists()
+
+
+def test_equal_runs_are_one(tmp_path: Path):
+    once = swept(spec({"method.beta": [0.1]}, seeds="0-1"), tmp_path)
+    assert swept(spec({"method.beta": [0.1, 0.1]}, seeds="0-1"), tmp_path) == once
+    overlapping = spec({"method.beta": [0.1]}, runs=[{"seeds": [0]}, {"seeds": "0-1"}])
+    assert swept(overlapping, tmp_path) == once and once.summary()[0]["loss"]["count"] == 2
+
+
+def test_a_row_says_where_its_model_is(tmp_path: Path):
+    for row in swept(spec(seeds="0-1"), tmp_path).rows:
+        ensemble = uw.load(tmp_path / row["folder"])
+        (member,) = (member for member in ensemble.members if member.name == row["member"])
+        assert member.id == row["id"]
+        assert ensemble.member(row["member"]) is not None
+
+
 # --- what goes wrong ----------------------------------------------------------------------------------------
+
+
+def test_a_worker_that_died_while_scoring_leaves_what_was_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    made = Sweep.from_json(spec({}))
+    (unit,) = made.units(tmp_path)
+    members.Members(tmp_path).train(unit.run, unit.folder, "cpu", False)
+    table = made.table(tmp_path, [(unit, {"members": {}, "problems": ["its worker died"], "notes": []})])
+    assert table.rows[0]["state"] == "done" and table.rows[0]["folder"] == f"runs/{unit.folder.name}"
+    assert table.problems == ["its worker died"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (spec(score={"points": "200"}), "points of score must be a whole number or None, not '200'"),
+        (spec(score={"points": 2.5}), "points of score must be a whole number"),
+        (spec(score={"rho": "x"}), "rho of score must be"),
+        (spec(score={"windows": {}}), "windows of score must be a whole number"),
+        (spec(score={"metrics": datetime.date(2026, 1, 1)}), "score.metrics of a sweep cannot be of type date"),
+        (spec(score={"seed": "x"}), "seed of score must be a whole number"),
+        (spec(score={"examples": -1}), "examples must be 2 or more, not -1"),
+        (spec(score={"metrics": "udr"}), "udr compares the models of a run with each other"),
+        (spec({"method.beta": list(range(400)), "lr": list(range(400))}), "at most 100,000 runs, and this one 160,000"),
+        (spec({"method.name": ["vae", "ae"]}), "method.name: write the name as method ="),
+        (spec({}, **{"batch-size": 4}), "batch_size is given twice"),
+        (spec({}, steps={"name": 3}), "steps"),
+        (
+            spec({}, lr=[0.1, 0.2], seeds="0-1"),
+            "lr has a number for each seed; in a sweep such a list stands under grid",
+        ),
+        (spec({}, method=object()), "run.method of a sweep cannot be of type object: it has no form in files"),
+        (spec({"lr": [datetime.date(2026, 1, 1)]}), "grid.lr of a sweep cannot be of type date"),
+    ],
+)
+def test_what_a_sweep_cannot_be(content: dict[str, Any], message: str, tmp_path: Path):
+    with pytest.raises(uw.UntwineError, match=re.escape(message)):
+        swept(content, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"workers": "2"}, "workers of sweep must be a whole number or None, not '2'"),
+        ({"retries": None}, "retries of sweep must be a whole number, not None"),
+        ({"pack": 2.5}, "pack of sweep must be a whole number, not 2.5"),
+        ({"engine": None}, "engine of sweep must be"),
+        ({"out": 5}, "out of sweep must be"),
+        ({"foo": 1}, "unknown argument of sweep: 'foo'"),
+        ({"device": "foo"}, "unknown device 'foo'"),
+        ({"address": "10.0.0.1:6379"}, "inline works here, on one after the other: an address is for ray"),
+        ({"gpus": 7}, "7 GPUs for each is for processes or ray"),
+        ({"engine": "processes", "address": "10.0.0.1:6379"}, "this machine alone: an address is for ray"),
+    ],
+)
+def test_arguments_of_a_sweep_that_cannot_be(settings: dict[str, Any], message: str, tmp_path: Path):
+    with pytest.raises(uw.UntwineError, match=re.escape(message)):
+        uw.launch.sweep(spec({}), **{"out": tmp_path, "device": "cpu", **settings})
+    with pytest.raises(uw.UntwineError, match=r"spec of sweep must be .*, not 5"):
+        uw.launch.sweep(5, out=tmp_path)  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path: Path):
+    table = swept(spec({"latents": [np.int64(3), 2], "method.beta": [np.float64(0.1)]}, seeds=range(1)), tmp_path)
+    assert [row["latents"] for row in table.rows] == [3, 2] and table.counts() == {"done": 2}
+    assert swept(spec({"latents": [3, 2], "method.beta": [0.1]}, seeds=[0]), tmp_path) == table
+
+
+def test_what_python_makes_may_stand_for_its_name():
+    """Methods, datasets and networks by name, and as what they return."""
+    made = {
+        "method": uw.methods.beta_vae(beta=0.1, likelihood=uw.likelihoods.squared_error),
+        "dataset": uw.datasets.synthetic_linear(samples=100, levels=16),
+        "network": uw.networks.mlp(hidden=[4]),
+    }
+    written = Sweep.from_json(spec({"method.beta": [0.1]}))
+    assert Sweep.from_json({"run": {**RUN, **made}}).runs == written.runs
+    assert Sweep.from_json({"run": RUN, "grid": {"method": [made["method"]]}}).runs == written.runs
+
+
+def test_a_file_may_begin_with_a_mark_of_its_order(tmp_path: Path):
+    (tmp_path / "a.toml").write_text('[run]\nmethod = "vae"\ndataset = "synthetic-linear"\n', encoding="utf-8-sig")
+    assert len(Sweep.read(tmp_path / "a.toml").runs) == 1
 
 
 def test_a_unit_that_fails_stops_no_other(tmp_path: Path):
@@ -150,7 +298,8 @@ def test_a_unit_that_fails_stops_no_other(tmp_path: Path):
     table = swept(spec({}, runs=runs), tmp_path)
     assert [row["state"] for row in table.rows] == ["done", "failed"] and table.rows[0]["loss"] is not None
     assert len(table.problems) == 1 and table.problems[0].startswith("beta_vae(likelihood=SquaredError) on synth")
-    assert "seeds 0: network 'conv' takes images" in table.problems[0]
+    failed = Sweep.from_json(spec({}, runs=runs[1:])).units(tmp_path)[0].folder.name
+    assert f"seeds 0 (runs/{failed}): network 'conv' takes images" in table.problems[0]
     assert swept(spec({}, runs=runs[:1]), tmp_path).problems == []  # another sweep is not to blame
 
 
@@ -207,6 +356,8 @@ def test_the_summary_has_the_mean_over_seeds(table: tuple[SweepTable, Path]):
 def test_a_parquet_file_where_pyarrow_is(table: tuple[SweepTable, Path]):
     parquet = pytest.importorskip("pyarrow.parquet", reason="Parquet needs pyarrow")
     made, out = table
+    large = SweepTable(["n"], [{"n": 1}, {"n": 10**20}])  # more than 64 bits
+    assert [row["n"] for row in parquet.read_table(io.BytesIO(large._parquet())).to_pylist()] == [1.0, 1e20]
     read = parquet.read_table(out / "table.parquet").to_pylist()
     assert [row["loss"] for row in read] == [row["loss"] for row in made.rows]
     assert [json.loads(row["network.hidden"]) for row in read] == [row["network.hidden"] for row in made.rows]

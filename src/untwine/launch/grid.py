@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from untwine.data import Dataset
 from untwine.errors import UntwineError, refuse_unknown
+from untwine.model.networks import Network
+from untwine.objective.core import Objective
+from untwine.train.member import method_json
+from untwine.trees import to_json
 
 SECTIONS = ("run", "grid", "runs", "score")
 SEEDS = ("seeds", "data_seeds")
 PARTS = ("method", "dataset", "network", "optimiser")  # what has arguments of its own
+MOST = 100_000  # runs of a sweep
 
 
 def settings(content: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -23,6 +32,7 @@ def settings(content: Mapping[str, Any]) -> list[dict[str, Any]]:
     >>> settings({"run": {"steps": 9}, "grid": {"latents": [2, 3]}, "runs": [{"method": "vae"}]})
     [{'steps': 9, 'method': 'vae', 'latents': 2}, {'steps': 9, 'method': 'vae', 'latents': 3}]
     """
+    content = _plain(content, "")
     refuse_unknown("section of a sweep:", content, SECTIONS)
     shared, general = (_table(content.get(key, {}), key) for key in ("run", "grid"))
     listed = content.get("runs", [{}])
@@ -34,6 +44,7 @@ def settings(content: Mapping[str, Any]) -> list[dict[str, Any]]:
         grid = {**general, **_table(own.pop("grid", {}), f"runs[{i}].grid")}
         base = over(flat(shared), own)
         found += [over(base, combination) for combination in combinations(flat(grid))]
+        _refuse_too_many(len(found))
     return found
 
 
@@ -65,6 +76,7 @@ def combinations(grid: Mapping[str, Any]) -> list[dict[str, Any]]:
             raise UntwineError(f"{path} stand under [run] or [[runs]], not in a grid: each combination has all of them")
         if not isinstance(values, list) or not values:
             raise UntwineError(f"grid: {path} has a list of values, not {values!r}")
+    _refuse_too_many(math.prod(len(values) for values in grid.values()))
     return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
 
 
@@ -77,13 +89,17 @@ def flat(table: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in table.items():
         path = above + str(key).replace("-", "_")
-        if isinstance(value, Mapping) and (not above or path in PARTS):
+        own = {path: value}
+        if isinstance(value, Mapping) and path in PARTS:
             inside = dict(value)
-            if "name" in inside:
-                found[path] = inside.pop("name")
-            found |= flat(inside, f"{path}.")
-        else:
-            found[path] = value
+            own = {path: inside.pop("name")} if "name" in inside else {}
+            own |= flat(inside, f"{path}.")
+        for one in own:
+            if one in found:
+                raise UntwineError(f"{one} is given twice")
+            if one.endswith(".name") and one.removesuffix(".name") in PARTS:
+                raise UntwineError(f"{one}: write the name as {one.removesuffix('.name')} = ...")
+        found |= own
     return found
 
 
@@ -119,6 +135,28 @@ def differing(found: Sequence[Mapping[str, Any]]) -> list[str]:
     always = [path for path in ("method", "dataset") if path in paths]
     varied = [path for path in paths if len({repr(one.get(path)) for one in found}) > 1]
     return list(dict.fromkeys([*always, *varied]))
+
+
+def _plain(value: Any, where: str) -> Any:
+    """A value as a file could say it: methods, networks and datasets by name and arguments, numbers without NumPy."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item, f"{where}.{key}" if where else str(key)) for key, item in value.items()}
+    if isinstance(value, list | tuple | range | np.ndarray):
+        return [_plain(item, where) for item in value]
+    if isinstance(value, Objective):
+        return method_json(value)
+    if isinstance(value, Network | Dataset):
+        return dict(value.spec)
+    try:
+        return to_json(value.item() if isinstance(value, np.generic) else value)
+    except UntwineError:
+        kind = type(value).__name__
+        raise UntwineError(f"{where} of a sweep cannot be of type {kind}: it has no form in files") from None
+
+
+def _refuse_too_many(count: int) -> None:
+    if count > MOST:
+        raise UntwineError(f"a sweep has at most {MOST:,} runs, and this one {count:,}: take shorter lists, or several")
 
 
 def _table(value: Any, where: str) -> Mapping[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from untwine import files
 from untwine.errors import UntwineError
+from untwine.train.folders.folder import refuse_strangers
 from untwine.train.folders.record import FINISHED, Record
 from untwine.train.joining import groups, run_of, structure
 from untwine.train.loop import fit
@@ -40,11 +41,13 @@ class Members:
         """The record of every run. Damaged folders are reported."""
         if self._records is None:
             self._records, self._damaged = [], set()
-            for file in sorted((self.path / "runs").glob("*/run.json")):
+            for path in sorted((self.path / "runs").glob("*")):
                 try:
-                    self._records.append(Record.read(file.parent))
+                    refuse_strangers(path)
+                    if (path / "run.json").exists():
+                        self._records.append(Record.read(path))
                 except UntwineError as error:
-                    self._damaged.add(file.parent)
+                    self._damaged.add(path)
                     warnings.warn(f"{error}; what it holds is trained again, in another folder", stacklevel=2)
         return self._records
 
@@ -60,6 +63,11 @@ class Members:
             for entry in record.entries
             if entry["state"] in FINISHED
         }
+
+    def places(self) -> dict[str, tuple[Record, dict[str, Any]]]:
+        """Where every member is, by id: its run's record and its entry there. One that is finished comes first."""
+        entries = [(entry["id"], (record, entry)) for record in self.records() for entry in record.entries]
+        return dict(entries) | self.finished()
 
     def missing(self, members: Sequence[Member], pack: int = PACK) -> list[tuple[Run, Path]]:
         """What has to be trained for these members: runs of one pack each, and their folders.

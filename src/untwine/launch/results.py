@@ -24,7 +24,7 @@ class Results:
 
     def __init__(self, path: str | Path, scoring: Mapping[str, Any] | None):
         self.path = Path(path) / FOLDER / digest([scoring, __version__])
-        self._known: list[dict[str, Any]] | None = None  # the content of all files, read once and after `keep`
+        self._known: dict[str, dict[str, Any]] | None = None  # the content of all files, read once and after `keep`
 
     def keep(self, unit: str, done: Mapping[str, Any]) -> None:
         """Write down what a unit returned.
@@ -38,31 +38,33 @@ class Results:
             content = {key: done[key] for key in ("members", "problems", "notes")}
             files.write_json(self.path / f"{unit}.json", {**content, "sha256": files.checksum(content)})
 
-    def read(self) -> dict[str, dict[str, Any]]:
-        """What is known of each member, by id."""
-        return {name: member for content in self._contents() for name, member in content["members"].items()}
+    def read(self) -> dict[tuple[str, str], dict[str, Any]]:
+        """What is known of each member, by the name of the folder in which it was trained and its id."""
+        contents = self._contents().items()
+        return {(unit, name): member for unit, content in contents for name, member in content["members"].items()}
 
-    def remarks(self, kind: str, ids: Set[str]) -> list[str]:
-        """What was said of units that have some of these members, each once.
+    def remarks(self, kind: str, units: Set[str]) -> list[str]:
+        """What was said of units, each once.
 
         Args:
             kind: "problems" (what went wrong) or "notes" (what was warned of).
-            ids: The ids of the members.
+            units: The names of their folders.
         """
-        mine = [content for content in self._contents() if ids & content["members"].keys()]
+        mine = [content for unit, content in self._contents().items() if unit in units]
         return list(dict.fromkeys(text for content in mine for text in content[kind]))
 
-    def settled(self) -> set[str]:
-        """The ids of members of which all that was asked for is known."""
-        return {name for content in self._contents() if not content["problems"] for name in content["members"]}
+    def settled(self) -> set[tuple[str, str]]:
+        """The folders and ids of members of which all that was asked for is known."""
+        contents = self._contents().items()
+        return {(unit, name) for unit, content in contents if not content["problems"] for name in content["members"]}
 
-    def _contents(self) -> list[dict[str, Any]]:
-        """The content of each file."""
+    def _contents(self) -> dict[str, dict[str, Any]]:
+        """The content of each file, by the name of the unit's folder."""
         if self._known is None:
-            self._known = list(self._read())
+            self._known = dict(self._read())
         return self._known
 
-    def _read(self) -> Iterator[dict[str, Any]]:
+    def _read(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """The content of each file as it is now. Damaged ones are reported, and their units computed again."""
         for file in sorted(self.path.glob("*.json")):
             try:
@@ -73,4 +75,4 @@ class Results:
             except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
                 warnings.warn(f"{file} is damaged ({error}); what it says is read from the run again", stacklevel=2)
                 continue
-            yield content
+            yield file.stem, content

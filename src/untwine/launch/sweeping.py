@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from untwine import data
+from untwine.arguments import checked, coerce, hints
 from untwine.errors import Interrupted, UntwineError, refuse_unknown
 from untwine.launch import grid
 from untwine.launch.mapping import Engine, check
@@ -19,10 +20,13 @@ from untwine.launch.results import Results
 from untwine.launch.table import SweepTable
 from untwine.launch.tasks import Means
 from untwine.launch.units import Unit, work
+from untwine.locations import expanded
 from untwine.locks import locked
 from untwine.scoring.evaluation import evaluate, refuse_impossible
+from untwine.scoring.requests import requests
+from untwine.train.devices import pick_device
 from untwine.train.folders.record import FINISHED
-from untwine.train.member import Member
+from untwine.train.member import Member, each_paths
 from untwine.train.run import Run
 
 FOLDER = "sweeps"  # where sweeps go by default
@@ -48,7 +52,7 @@ class Sweep:
         """The sweep of a TOML file."""
         path = Path(path)
         try:
-            content = tomllib.loads(path.read_bytes().decode())
+            content = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
         except OSError as error:
             raise UntwineError(f"{path} cannot be read: {error.strerror or error}") from None
         except (ValueError, RecursionError) as error:
@@ -84,49 +88,53 @@ class Sweep:
         wanted = self.members()
         missing = store.missing(wanted, pack)
         units = [Unit(store.path, folder, run, device, self.scoring) for run, folder in missing]
-        settled, ids = results.settled(), {member.id for member in wanted}
+        settled, known = results.settled(), store.finished()
         training = {folder for _, folder in missing}
-        for record in store.records():
-            finished = {entry["id"] for entry in record.entries if entry["state"] in FINISHED}
-            if record.path not in training and (finished & ids) - settled:
-                units.append(Unit(store.path, record.path, None, device, self.scoring))
-        return units
+        left = [
+            record.path
+            for member in wanted
+            if member.id in known and ((record := known[member.id][0]).path.name, member.id) not in settled
+        ]
+        only_scored = [folder for folder in dict.fromkeys(left) if folder not in training]
+        return units + [Unit(store.path, folder, None, device, self.scoring) for folder in only_scored]
 
     def table(self, out: str | Path, failed: Sequence[tuple[Unit, Mapping[str, Any]]] = ()) -> SweepTable:
-        """A row for each member of each run, with what is known of it so far.
+        """A row for each member of each run, with what is known of it so far. Equal runs are one.
 
         Args:
             out: The folder of the sweep.
             failed: Units that came to nothing, and what was said of them.
         """
         results = Results(out, self.scoring)
-        known = results.read()
-        places = {
-            entry["id"]: (entry["state"], record) for record in Members(out).records() for entry in record.entries
-        }
+        known, places = results.read(), Members(out).places()
         lost = {member.id for unit, _ in failed if unit.run for member in unit.run.members()}
         columns = grid.differing(self.settings)
-        rows = []
+        rows: dict[str, dict[str, Any]] = {}
+        units = set[str]()
         for setting, run in zip(self.settings, self.runs, strict=True):
             for member in run.members():
                 row = {column: setting.get(column) for column in columns} | {"seed": member.seed}
                 if member.data_seed != member.seed:
                     row["data_seed"] = member.data_seed
-                state, record = places.get(member.id, ("waiting", None))
-                row |= {"id": member.id, "state": "failed" if member.id in lost else state}
-                result = known.get(member.id)
-                if result is not None and record is not None and row["state"] in FINISHED:
-                    row |= {"folder": f"runs/{record.path.name}", "loss": result["terms"].get("loss")}
-                    row |= result["scores"]
-                rows.append(row)
-        ids = {row["id"] for row in rows}
+                record, entry = places.get(member.id, (None, {"state": "waiting"}))
+                finished = entry["state"] in FINISHED
+                state = "failed" if member.id in lost and not finished else entry["state"]
+                row |= {"id": member.id, "state": state}
+                if record is not None and finished:
+                    row |= {"folder": f"runs/{record.path.name}", "member": entry["name"]}
+                    units.add(record.path.name)
+                    result = known.get((record.path.name, member.id), {"terms": {}, "scores": {}})
+                    row |= {"loss": result["terms"].get("loss"), **result["scores"]}
+                rows.setdefault(json.dumps(row, sort_keys=True, default=str), row)
         problems, notes = (
-            [*results.remarks(kind, ids), *(text for _, said in failed for text in said[kind])]
+            [*results.remarks(kind, units), *(text for _, said in failed for text in said[kind])]
             for kind in ("problems", "notes")
         )
-        return SweepTable(columns, rows, list(dict.fromkeys(problems)), list(dict.fromkeys(notes)))
+        found = list(rows.values())
+        return SweepTable(columns, found, list(dict.fromkeys(problems)), list(dict.fromkeys(notes)))
 
 
+@checked("device", "prepare")
 def sweep(
     spec: str | Path | Mapping[str, Any] | Sweep,
     out: str | Path | None = None,
@@ -162,6 +170,8 @@ def sweep(
     """
     means = Means(workers, gpus, retries, address, prepare)
     check(engine, means)
+    if engine != "ray":  # other machines may have other devices
+        pick_device(device)
     path = place(spec, out)
     made = spec if isinstance(spec, Sweep) else Sweep.from_json(spec) if isinstance(spec, Mapping) else Sweep.read(spec)
     with locked(path):
@@ -185,7 +195,7 @@ def place(spec: str | Path | Mapping[str, Any] | Sweep, out: str | Path | None) 
         out: The folder that was asked for.
     """
     if out is not None:
-        return Path(out).expanduser()
+        return expanded(out)
     if not isinstance(spec, str | Path):
         raise UntwineError("a sweep without a file needs a folder: give out=")
     return Path(FOLDER) / Path(spec).stem
@@ -201,7 +211,10 @@ def _run(number: int, setting: Mapping[str, Any], made: dict[str, data.Dataset],
             if key not in made:
                 made[key] = data.build(data.full_spec(dict(named)))
             spec["dataset"] = made[key]
-        return Run.from_json(spec)
+        run = Run.from_json(spec)
+        for where, _ in each_paths(run.spec()):
+            raise UntwineError(f"{where} has a number for each seed; in a sweep such a list stands under grid")
+        return run
     except UntwineError as error:
         words = ", ".join(f"{path}={setting[path]}" for path in told if path in setting)
         raise type(error)(f"run {number + 1} ({words}): {error}" if words else str(error)) from None
@@ -215,10 +228,19 @@ def _scoring(asked: Any) -> dict[str, Any] | None:
         raise UntwineError(f"score is a table of evaluate's arguments, or false, not {asked!r}")
     defaults = {name: parameter.default for name, parameter in inspect.signature(evaluate).parameters.items()}
     known = {name: value for name, value in defaults.items() if name not in _NOT_SAID}
+    asked = {str(name).replace("-", "_"): value for name, value in asked.items()}
     refuse_unknown("argument of score:", asked, known)
-    full = {**known, **asked}
+    right = hints(evaluate)
+    given = {name: coerce(value, right[name], f"{name} of score") for name, value in asked.items()}
+    full = {**known, **given}
     metrics, rho = (
-        [full[key]] if isinstance(full[key], str | int | float) else full[key] for key in ("metrics", "rho")
+        [full[key]] if isinstance(full[key], str | float | int) else full[key] for key in ("metrics", "rho")
     )
-    refuse_impossible(metrics, rho, full["windows"], full["points"])
+    refuse_impossible(metrics, rho, *(full[key] for key in ("windows", "points", "examples", "jacobians")))
+    for request in requests(metrics):
+        if request.metric.together:
+            raise UntwineError(
+                f"{request.label} compares the models of a run with each other, and a sweep scores each pack by "
+                "itself: score the folders in runs/ when it is done, with untwine evaluate"
+            )
     return {**asked, **({"metrics": metrics} if "metrics" in asked else {})}

@@ -16,7 +16,7 @@ from typing import Any
 from untwine import files
 from untwine.metrics import statistics
 
-_ABOUT = ("seed", "data_seed", "id", "state", "folder")  # columns that are neither settings nor numbers
+_ABOUT = ("seed", "data_seed", "id", "state", "folder", "member")  # columns that are neither settings nor numbers
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,8 @@ class SweepTable:
 
     Args:
         settings: The columns in which runs differ.
-        rows: For each member its settings, seed, id, state, folder, loss and scores.
+        rows: For each member its settings, seed, id and state; where it is finished, its folder, its name there, its
+            last loss and its scores.
         problems: What went wrong, in one line each.
         notes: What training and scoring warned of.
     """
@@ -47,7 +48,7 @@ class SweepTable:
 
     def counts(self) -> dict[str, int]:
         """How many members are in each state."""
-        states = [row["state"] for row in self.rows]
+        states = list({row["id"]: row["state"] for row in self.rows}.values())
         return {state: states.count(state) for state in sorted(set(states))}
 
     def summary(self) -> list[dict[str, Any]]:
@@ -113,10 +114,12 @@ class SweepTable:
         from pyarrow import parquet  # type: ignore[import-not-found]
 
         columns = {key: [_cell(row.get(key)) for row in self.rows] for key in self.columns}
-        mixed = [key for key, values in columns.items() if len({type(v) for v in values if v is not None}) > 1]
-        for key in mixed:  # a column has one type
-            numbers = all(isinstance(value, int | float | None) for value in columns[key])
-            columns[key] = [None if v is None else float(v) if numbers else str(v) for v in columns[key]]
+        for key, values in columns.items():
+            given = [value for value in values if value is not None]
+            large = any(isinstance(value, int) and not -(2**63) <= value < 2**63 for value in given)
+            if large or len({type(value) for value in given}) > 1:  # a column has one type, and numbers of 64 bits
+                kind = float if all(isinstance(value, int | float) for value in given) else str
+                columns[key] = [None if value is None else kind(value) for value in values]
         buffer = io.BytesIO()
         parquet.write_table(pyarrow.table(columns), buffer)
         return buffer.getvalue()

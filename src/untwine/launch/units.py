@@ -56,6 +56,14 @@ class Unit:
             return self.folder.name
         return f"{title(self.run.spec())}, seeds {seeds_in_words(self.run.seeds)}"
 
+    def problem(self, why: str) -> str:
+        """A sentence about what went wrong with it, in which it is named.
+
+        Args:
+            why: What went wrong.
+        """
+        return f"{self.title} (runs/{self.folder.name}): {why}" if self.run else f"runs/{self.folder.name}: {why}"
+
     @property
     def steps(self) -> int:
         """The steps of all its members together."""
@@ -99,7 +107,7 @@ def work(
 def _failed(unit: Unit, outcome: Outcome) -> dict[str, Any]:
     """What `compute` would return of a unit that failed; the traceback of a bug is a note."""
     notes = [outcome.details] if outcome.details else []
-    return {"members": {}, "problems": [f"{unit.title}: {outcome.error}"], "notes": notes, "pace": None, "seconds": 0.0}
+    return {"members": {}, "problems": [unit.problem(str(outcome.error))], "notes": notes, "pace": None, "seconds": 0.0}
 
 
 def compute(unit: Unit, advance: Callable[[int], None] | None = None) -> dict[str, Any]:
@@ -137,7 +145,7 @@ def _compute(unit: Unit, advance: Callable[[int], None], begun: Callable[[], Non
         except Diverged:
             pass  # the folder says which, and at which step
         except Unavailable as error:
-            problems.append(_first_line(error))
+            problems.append(unit.problem(_first_line(error)))
         pace = counting.pace()
     scores: dict[str, dict[str, float | None]] = {}
     if unit.scoring is not None and _is_alive(unit.folder):
@@ -145,10 +153,10 @@ def _compute(unit: Unit, advance: Callable[[int], None], begun: Callable[[], Non
             scored = evaluate(unit.folder, device=unit.device, progress=False, **unit.scoring)
         except PartlyScored as error:
             scored = error.scores
-            problems.append(_first_line(error))
+            problems.append(unit.problem(_first_line(error)))
         except UntwineError as error:
             scored = Scores([])
-            problems.append(_first_line(error))
+            problems.append(unit.problem(_first_line(error)))
         scores = _by_member(scored)
     members = {} if not (unit.folder / "run.json").exists() else _results(unit.folder, scores)
     return {"members": members, "problems": problems, "pace": pace, "seconds": time.monotonic() - start}
