@@ -200,7 +200,7 @@ def _swept(folder: Path) -> Found:
     for path in sorted((home / "runs").iterdir()):
         ensemble = uw.load(path, "cpu")
         found |= {f"{path.name}/{key}": value for key, value in _members(ensemble).items()}
-        found[f"{path.name}/scores"] = ensemble.scores.entries
+        found[f"{path.name}/scores"] = uw.evaluate(ensemble, ["mig"], **SCORING).entries
         if seconds := store.seconds(path.name):
             found[f"{path.name}/seconds"] = seconds
     return found

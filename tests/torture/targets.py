@@ -113,7 +113,8 @@ def sweep(folder: Path, engine: str = "inline", forked: bool = False) -> None:
     if forked:
         forks = Forks()
         multiprocessing.get_context = lambda how=None: forks  # type: ignore[assignment]
-    table = sweeping.sweep(SWEEP, folder / "sweep", engine, "cpu", workers=2, gpus=0, progress=False)
+    workers = None if engine == "inline" else 2
+    table = sweeping.sweep(SWEEP, folder / "sweep", engine, "cpu", workers=workers, gpus=0, progress=False)
     if table.problems:
         raise uw.UntwineError(" ".join(table.problems))
 
@@ -137,6 +138,10 @@ class Forks:
         def work() -> None:
             for connection in self.ours:
                 connection.close()
+            for descriptor in os.listdir("/proc/self/fd"):  # a lock would outlive a driver that is killed
+                with contextlib.suppress(OSError):
+                    if os.readlink(f"/proc/self/fd/{descriptor}").endswith(".lock"):
+                        os.close(int(descriptor))
             target(*args)
 
         return self.context.Process(target=work, daemon=daemon)

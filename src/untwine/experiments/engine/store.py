@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -91,18 +90,13 @@ class Store(Members):
             key: What was measured, as JSON.
             members: Of which members, by id.
         """
-        file = self._file(key, members)
-        if not file.exists():
-            return None
-        try:
-            return json.loads(file.read_text())["rows"]
-        except (ValueError, KeyError, TypeError):
-            return None  # damaged, and so measured again
+        known = files.read_sealed(self._file(key, members))
+        return None if known is None else known["rows"]  # what is damaged is measured again
 
     def keep(self, key: Mapping[str, Any], members: Sequence[str], rows: Sequence[Row]) -> None:
         """Write down what was measured."""
         content = {"key": dict(key), "members": list(members), "rows": list(rows)}
-        files.write(self._file(key, members), (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
+        files.write_sealed(self._file(key, members), content)
 
     def _file(self, key: Mapping[str, Any], members: Sequence[str]) -> Path:
         return self.path / "measured" / f"{digest([dict(key), list(members), __version__])}.json"

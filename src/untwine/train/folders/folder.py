@@ -164,7 +164,10 @@ class Folder:
         waiting = [e["name"] for e in self.content["members"] if e["state"] == "waiting" and e["name"] not in planned]
         self.content["packs"] += split(waiting, size, len(self.content["packs"]))
         self.write()
-        return [pack for pack in self.content["packs"] if pack["state"] != "done"]
+        left = [pack for pack in self.content["packs"] if pack["state"] != "done"]
+        if not left:  # a kill amid the removal of the last checkpoints leaves some
+            checkpoint.clear(self.path / "checkpoint")
+        return left
 
     def finish(
         self,
