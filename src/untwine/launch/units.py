@@ -145,7 +145,7 @@ def _compute(unit: Unit, advance: Callable[[int], None], begun: Callable[[], Non
         except Diverged:
             pass  # the folder says which, and at which step
         except Unavailable as error:
-            problems.append(unit.problem(_first_line(error)))
+            problems.append(_first_line(error))  # the same for all units with these data, so it names none
         pace = counting.pace()
     scores: dict[str, dict[str, float | None]] = {}
     if unit.scoring is not None and _is_alive(unit.folder):
