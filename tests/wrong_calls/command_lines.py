@@ -191,6 +191,16 @@ TRAIN_RUN = [
         2,
         "most of it for the weights of the model: take fewer latents, smaller layers",
     ),
+    Row(
+        f"train vae --dataset synthetic-linear --network mlp --network.hidden {10**30} --steps 3",
+        2,
+        "network 'mlp' has too many weights to count: take fewer latents, smaller layers or smaller examples",
+    ),
+    Row(
+        f"train vae --dataset xy-squares --network conv --network.channels {10**16} --steps 3",
+        2,
+        "network 'conv' has too many weights to count",
+    ),
 ]
 
 TRAIN_DATA = [
