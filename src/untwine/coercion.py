@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from untwine.errors import UntwineError
-from untwine.quantities import Bound, Each
+from untwine.quantities import COUNTABLE, Bound, Each
 
 
 class _Mismatch(Exception):
@@ -204,7 +204,7 @@ def _refuse_outside(bounds: Sequence[Bound], converted: Any, value: Any, choice:
     """Refuse numbers outside the bounds; the error shows a number as it was given."""
     members = isinstance(converted, Each)
     for number in converted.values if members else (converted,):
-        for bound in bounds if isinstance(number, int | float) and not isinstance(number, bool) else ():
+        for bound in (*bounds, COUNTABLE) if isinstance(number, int | float) and not isinstance(number, bool) else ():
             if not bound.holds(number):
                 kind = "a whole number, " if choice is int else ""
                 raise UntwineError(f"{where} must be {kind}{bound.words}, not {shown(number if members else value)}")
@@ -243,7 +243,7 @@ def _words(choice: Any) -> list[str]:
 
 def shown(value: Any) -> str:
     """The value, shortened, for an error."""
-    text = repr(value)
+    text = " ".join(repr(value).split())
     return text if len(text) <= 80 else text[:77] + "..."
 
 

@@ -153,12 +153,14 @@ def duration(seconds: float) -> str:
 def amount(count: int) -> str:
     """A number of bytes in a readable unit.
 
-    >>> [amount(count) for count in (0, 999, 26_454, 267_573_662, 12_400_000_000)]
-    ['0 bytes', '999 bytes', '26.5 kB', '267.6 MB', '12.4 GB']
+    >>> [amount(count) for count in (0, 999, 26_454, 267_573_662, 12_400_000_000, 10**30)]
+    ['0 bytes', '999 bytes', '26.5 kB', '267.6 MB', '12.4 GB', 'over 1,000 EB']
     """
     if count < 1000:
         return f"{count} bytes"
     number, unit = count / 1000, 0
     while number >= 999.95 and unit < 5:
         number, unit = number / 1000, unit + 1
+    if number >= 1000:
+        return "over 1,000 EB"
     return f"{number:.1f} {('kB', 'MB', 'GB', 'TB', 'PB', 'EB')[unit]}"

@@ -67,6 +67,8 @@ class Bound:
 
 POSITIVE = Bound("positive", lambda value: value > 0)
 NON_NEGATIVE = Bound("0 or more", lambda value: value >= 0)
+# NumPy and torch count with 64 bits, and what follows from a number may be a little more.
+COUNTABLE = Bound("less than 2**62", lambda value: not isinstance(value, int) or abs(value) < 2**62)
 
 
 def at_least(least: float) -> Bound:

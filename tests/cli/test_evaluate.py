@@ -65,6 +65,19 @@ def test_tables_and_comparison(runs, capsys: Captured):
     assert row["difference"] == pytest.approx(row["means"][0] - row["means"][1])
 
 
+def test_a_comparison_of_nothing_fails(runs, tmp_path: Path, capsys: Captured):
+    """The scores are there all the same; where a single one can be compared, the command has done something."""
+    uw.fit(tiny(dataset=uw.datasets.synthetic_nonlinear(samples=300, seed=5), steps=2), tmp_path / "other")
+    asked = [str(tmp_path / "other"), "--metrics", "mig", "--points", "100", "--compare"]
+    assert main(["evaluate", runs[0], *asked]) == 1
+    said = capsys.readouterr()
+    assert "mig cannot be compared: dataset.seed" in said.out and (tmp_path / "other" / "scores.json").exists()
+    assert [line for line in said.err.splitlines() if "warning" not in line] == [
+        "untwine: none of these scores can be compared; what stands above says why of each"
+    ]
+    assert main(["evaluate", *runs, *asked]) == 0
+
+
 def test_help_teaches_the_metrics(capsys: Captured):
     assert main(["evaluate", "--help"]) == 0
     said = capsys.readouterr().out

@@ -38,6 +38,17 @@ def test_a_closed_pipe_is_silent(tmp_path: Path):
     assert (done.returncode, done.stderr) == (1, "")
 
 
+@pytest.mark.skipif(os.name != "posix", reason="a shell of POSIX closes streams")
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("words", ["methods", "train --help", "--version"])
+def test_streams_that_are_closed(words: str, closed: str, tmp_path: Path):
+    """Whoever closes the output wants none: the command does its work as with /dev/null."""
+    shell = f"{sys.executable} -m untwine {words} {closed}"
+    done = subprocess.run(shell, shell=True, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert bool(done.stdout) == (closed == "2>&-")
+
+
 def test_a_name_that_is_too_long(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     picture = tmp_path / ("x" * 300) / "a.png"
     assert main(["data", "show", "xy-squares", "--out", str(picture)]) == 1

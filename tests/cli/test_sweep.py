@@ -98,6 +98,17 @@ def test_after_ctrl_c_the_same_command_goes_on(capsys: Captured, monkeypatch: py
         assert Path("sweeps/betas", name).read_bytes() == Path("whole", name).read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("name", "said"), [("run.json", "holds a run of its own"), ("table.csv", "is of no sweep and would be overwritten")]
+)
+def test_a_folder_of_others_is_left_as_it_is(name: str, said: str, capsys: Captured):
+    Path("mine").mkdir()
+    Path("mine", name).write_text("mine")
+    assert sweep(written(), "--out", "mine") == 1
+    assert said in capsys.readouterr().err
+    assert [(file.name, file.read_text()) for file in Path("mine").iterdir()] == [(name, "mine")]
+
+
 def test_a_failure_is_told_while_the_others_finish(capsys: Captured):
     file = written(f'{SMALL}\n[[runs]]\n[[runs]]\nnetwork = {{ name = "conv" }}\n')
     assert sweep(file, "--out", "tried") == 1

@@ -213,7 +213,8 @@ def test_a_wrong_entry_is_refused(folder: Path, key: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("number", 7), ("state", "dona"), ("members", ["seed-9"]), ("members", [[]])]
+    ("key", "value"),
+    [("number", 7), ("state", "dona"), ("members", ["seed-9"]), ("members", [[]]), ("logged", "3"), ("path", {})],
 )
 def test_a_wrong_pack_is_refused(folder: Path, key: str, value: Any) -> None:
     rewrite(folder, lambda content: content["packs"][0].update({key: value}))

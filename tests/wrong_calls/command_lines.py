@@ -191,6 +191,16 @@ TRAIN_RUN = [
         2,
         "most of it for the weights of the model: take fewer latents, smaller layers",
     ),
+    Row(
+        f"train vae --dataset synthetic-linear --network mlp --network.hidden {10**18} --steps 3",
+        2,
+        "network 'mlp' has too many weights to count: take fewer latents, smaller layers or smaller examples",
+    ),
+    Row(
+        f"train vae --dataset xy-squares --network conv --network.channels {10**16} --steps 3",
+        2,
+        "network 'conv' has too many weights to count",
+    ),
 ]
 
 TRAIN_DATA = [
@@ -208,6 +218,17 @@ TRAIN_DATA = [
     Row("train vae --dataset three-dots --dataset.dots 10000000 --steps 1", 2, "10,000,000 dots are too many"),
     Row("train vae --dataset three-dots --dataset.size 1000000 --steps 1", 2, "TB of memory"),
     Row("train vae --dataset three-dots --dataset.positions 1000000000 --steps 1", 2, "take fewer positions"),
+    Row("train vae --dataset xy-squares --dataset.size 1000000000000 --steps 1", 2, "would need 8.0 TB of memory"),
+    Row("train vae --dataset pinwheel --dataset.arms 1000000000000 --steps 1", 2, "arms of 100 points would need"),
+    Row(
+        "train vae --dataset tiled --dataset.dataset xy-squares --dataset.rows 1000000000 --steps 1", 2, "PB of memory"
+    ),
+    Row(
+        "train vae --dataset three-dots --dataset.seed 10000000000000000000 --steps 1",
+        2,
+        "seed of dataset 'three_dots' must be a whole number, less than 2**62, not 10000000000000000000",
+    ),
+    Row(f"train vae --dataset three-dots --dataset.size {10**40} --steps 1", 2, "less than 2**62, not 1000"),
     Row(
         "train vae --dataset three-dots --dataset.examples 10000000000000 --steps 1",
         2,
@@ -224,7 +245,7 @@ TRAIN_DATA = [
         "train vae --dataset synthetic-linear --dataset.samples 100000000000 --steps 1", 2, "random numbers would need"
     ),
     Row("train vae --dataset synthetic-linear --dataset.ratio 0 --steps 1", 2, "ratio is 0.0; it must be above 0"),
-    Row("train vae --dataset pinwheel --dataset.points 100000000000 --steps 1", 2, "random numbers would need"),
+    Row("train vae --dataset pinwheel --dataset.points 100000000000 --steps 1", 2, "points would need 6.4 TB"),
     Row("train vae --dataset xy-squares --dataset.size 8 --steps 1", 2, "8 pixels are too few for 8 positions"),
     Row("train vae --dataset split --steps 1", 2, "--dataset.dataset TEXT is missing"),
     Row("train vae --dataset split --dataset.dataset nope --steps 1", 2, "unknown dataset 'nope'"),
@@ -339,6 +360,13 @@ EVALUATE = [
         "evaluate runs/vectors --metrics 'mig(bins=0)'", 1, "mig(bins=0): bins must be a whole number, 2 or more, not 0"
     ),
     Row("evaluate runs/vectors --metrics mig --points 5", 1, "5 samples are fewer than 20 bins"),
+    Row("evaluate runs/vectors --metrics 'irs(bins=1000000000000000)'", 1, "bins would need 8.0 PB of memory"),
+    Row(
+        "evaluate runs/vectors --metrics 'factor-vae-score(groups=100000000000000)' --points 200",
+        1,
+        "100,000,000,000,000 groups of 64 rows would need 51.2 PB of memory",
+    ),
+    Row(f"evaluate runs/vectors --seed {10**19}", 2, "--seed must be a whole number, less than 2**62, not 1000"),
     Row("evaluate runs/vectors --points 0", 2, "points must be 2 or more, not 0"),
     Row("evaluate runs/vectors --points -1", 2, "points must be 2 or more, not -1"),
     Row("evaluate runs/vectors --points few", 2, "--points: 'few' is not a whole number"),

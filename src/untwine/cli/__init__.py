@@ -46,6 +46,7 @@ COMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     wait_passively()
+    _open_closed_streams()
     arguments = list(sys.argv[1:] if argv is None else argv)
     for stream in (sys.stdout, sys.stderr):  # characters that the terminal lacks are escaped
         if isinstance(stream, io.TextIOWrapper):
@@ -135,6 +136,13 @@ def _help() -> str:
             "A first look: untwine demo",
         ]
     )
+
+
+def _open_closed_streams() -> None:
+    """Let go nowhere what is printed where a shell closed it (`>&-`): else Python has no stream to print to."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
 
 
 def _forget_output() -> None:

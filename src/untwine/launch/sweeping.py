@@ -174,6 +174,7 @@ def sweep(
         pick_device(device)
     path = place(spec, out)
     made = spec if isinstance(spec, Sweep) else Sweep.from_json(spec) if isinstance(spec, Mapping) else Sweep.read(spec)
+    _refuse_strangers(path)
     with locked(path):
         results, failed = Results(path, made.scoring), list[tuple[Unit, Mapping[str, Any]]]()
         try:
@@ -244,3 +245,13 @@ def _scoring(asked: Any) -> dict[str, Any] | None:
                 "itself: score the folders in runs/ when it is done, with untwine evaluate"
             )
     return {**asked, **({"metrics": metrics} if "metrics" in asked else {})}
+
+
+def _refuse_strangers(path: Path) -> None:
+    """Refuse a folder that holds a run of its own, or tables that no sweep wrote, which one would overwrite."""
+    if (path / "run.json").exists():
+        raise UntwineError(f"{path} holds a run of its own: choose another folder for the sweep")
+    if not (path / ".lock").exists():  # every sweep leaves one
+        for table in (path / f"table.{kind}" for kind in ("csv", "json", "parquet")):
+            if table.exists():
+                raise UntwineError(f"{table} is of no sweep and would be overwritten: choose another folder")

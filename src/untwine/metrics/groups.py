@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float64, Int64, Num
 
 from untwine.errors import UntwineError
 from untwine.metrics.learners.split import split
+from untwine.room import refuse_larger
 from untwine.streams import np_uniform
 
 
@@ -162,10 +163,11 @@ def form_groups(
         seed: Seed of the split and of the groups.
         metric: The name for error messages.
     """
+    refuse_larger(8 * groups * size, f"{metric}: {groups:,} groups of {size:,} rows", "take fewer")
+    parts = split(codes, factors, test, seed)
     count = max(1, min(groups - 1, round(test * groups)))
     rows, held_factors = [], []
-    parts = zip(split(codes, factors, test, seed), (groups - count, count), strict=True)
-    for number, (part, part_groups) in enumerate(parts):
+    for number, (part, part_groups) in enumerate(zip(parts, (groups - count, count), strict=True)):
         part_rows, part_factors = form(factors[part], part_groups, size, seed + number, metric)
         rows.append(part[part_rows])
         held_factors.append(part_factors)

@@ -12,6 +12,8 @@ from untwine.model.info import Info
 from untwine.model.networks import Network
 from untwine.room import refuse_larger
 
+_SMALLER = "take fewer latents, smaller layers or smaller examples"
+
 
 def modules(network: Network, info: Info, outputs: int) -> tuple[nn.Module, nn.Module]:
     """The encoder and the decoder of a network.
@@ -101,15 +103,20 @@ def _refuse_larger(network: Network, info: Info, outputs: int) -> None:
     """Refuse a network whose weights do not fit into memory, before they are there."""
     count = parameters(network, info, outputs)
     what = f"{_named(network)} with {info.latents:,} latents on examples of {list(info.shape)}: its {count:,} weights"
-    refuse_larger(4 * count, what, "take fewer latents, smaller layers or smaller examples")
+    refuse_larger(4 * count, what, _SMALLER)
 
 
 def parameters(network: Network, info: Info, outputs: int) -> int:
     """How many weights a network would have, without making them; 0 where that cannot be told."""
     if not is_ours(network):
         return 0  # a builder may draw, or count how often it is called
-    with torch.device("meta"):
-        halves = network.build(info, outputs)
+    try:
+        with torch.device("meta"):
+            halves = network.build(info, outputs)
+    except (RuntimeError, TypeError) as error:  # torch counts bytes with 64 bits
+        if "overflow" not in str(error).lower():
+            raise
+        raise UntwineError(f"{_named(network)} has too many weights to count: {_SMALLER}") from None
     return sum(math.prod(weight.shape) for half in halves for weight in half.parameters())
 
 

@@ -26,7 +26,7 @@ def pick_device(device: str | torch.device = "auto") -> torch.device:
         device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     try:
         picked = torch.device(device)
-    except RuntimeError:
+    except (RuntimeError, TypeError, ValueError):
         raise UntwineError(f"unknown device {str(device)!r}; use auto, cpu, cuda or mps") from None
     ready = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if not ready.get(picked.type, False):

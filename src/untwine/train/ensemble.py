@@ -267,6 +267,8 @@ class Ensemble:
                 f"codes must have shape [n, {self.info.latents}] or [{len(self)}, n, {self.info.latents}], "
                 f"not {list(codes.shape)}"
             )
+        if not codes.isfinite().all():
+            raise UntwineError("codes hold a NaN or an infinity, which no image belongs to")
         with exact(self.device):
             parts = [part.to(self.device) for part in codes.split(batch, -2)]
             return torch.cat([self._stack.map(function, self._weights, p, shared=shared).cpu() for p in parts], 1)

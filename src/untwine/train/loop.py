@@ -247,7 +247,7 @@ def _note_provenance(folder: Folder, pack: dict[str, Any], trainer: Trainer) -> 
             "its weights will not be bitwise those of a run without interruption"
         )
     if changed:
-        pack.setdefault("earlier", []).append({key: pack[key] for key in facts})
+        pack.setdefault("earlier", []).append({key: pack[key] for key in facts if key in pack})
     pack.update(facts, state="training")
     for name in pack["members"]:
         folder.entry(name)["state"] = "training"

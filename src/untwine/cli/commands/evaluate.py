@@ -88,6 +88,8 @@ def evaluate(args: list[str]) -> None:
         stored = [Path(path) / storage.FILE for path in scored if os.access(path, os.W_OK)]
         if written := [*stored, *parsed.table]:
             output.say(f"Scores are in {', '.join(map(str, written))}")
+    if compared and all("not_comparable" in row for row in compared):
+        failures.append("none of these scores can be compared; what stands above says why of each")
     if failures:
         raise UntwineError("\n".join(failures))
 

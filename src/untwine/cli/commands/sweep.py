@@ -159,7 +159,9 @@ def _packs(count: int) -> str:
 
 def _counts(counts: Mapping[str, int]) -> str:
     whole = sum(counts.values())
-    return f"{whole} models: " + ", ".join(f"{count} {state}" for state, count in counts.items()) + "."
+    return (
+        f"{whole} model{'s' * (whole != 1)}: " + ", ".join(f"{count} {state}" for state, count in counts.items()) + "."
+    )
 
 
 def _text(value: Any) -> str:

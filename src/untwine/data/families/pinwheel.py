@@ -12,6 +12,7 @@ from untwine.data.contract import Dataset
 from untwine.data.factors import ArrayLike, FactorSpace
 from untwine.data.specs import dataset
 from untwine.errors import UntwineError
+from untwine.room import refuse_larger
 from untwine.streams import np_uniform
 
 
@@ -74,6 +75,7 @@ class Pinwheel(Dataset):
             ("arm", "radial", "tangential"), (arms, levels, levels), ("categorical", "ordered", "ordered")
         )
         super().__init__((2,), arms * points, space)
+        refuse_larger(16 * arms * points, f"pinwheel: {arms:,} arms of {points:,} points", "take fewer")
         self._arms, self._rate, self._levels = arms, rate, levels
         self._stds = np.array([radial_std, tangential_std])
         # The arm is the step of the stream, so that more points leave the first ones as they are.

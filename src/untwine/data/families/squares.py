@@ -11,6 +11,7 @@ from untwine.data.factors import FactorSpace
 from untwine.data.specs import dataset
 from untwine.data.states import AllStates
 from untwine.errors import UntwineError
+from untwine.room import refuse_larger
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -49,6 +50,7 @@ def xy_squares(spacing: int = 8, size: int = 64, square: int = 8, positions: int
         raise UntwineError(
             f"xy_squares: size {size} and square {square} must be at least 1, and positions {positions} at least 2"
         )
+    refuse_larger(positions * size, f"xy_squares: an image {size:,} pixels wide", "take a smaller size")
     widest = (size - square) // (positions - 1)
     if widest < 1:
         raise UntwineError(f"xy_squares: {size} pixels are too few for {positions} positions of a square of {square}")

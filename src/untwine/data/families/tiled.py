@@ -17,6 +17,7 @@ from untwine.data.nested import Inner, built, settle_inner
 from untwine.data.specs import dataset
 from untwine.data.states import AllStates, SampledStates
 from untwine.errors import UntwineError
+from untwine.room import refuse_larger
 
 _CACHED = 2**26  # bytes; if all possible tiles take no more, they are kept in memory
 _CHUNK = 2**25  # bytes of images that are cut into tiles at a time
@@ -96,6 +97,8 @@ class Tiled(SampledStates):
         if len(inner.shape) != 3:
             raise UntwineError(f"{_named(inner)} has vectors {list(inner.shape)}; only images can be tiled")
         channels, height, width = inner.shape
+        numbers = rows * columns * len(space)
+        refuse_larger(8 * numbers * examples, f"tiled: {examples:,} states of {numbers:,} factors", "take fewer")
         self._tile = (channels, -(-height // stride), -(-width // stride))
         shape = (channels, rows * self._tile[1], columns * self._tile[2])
         super().__init__(shape, examples, tiled_space(space, rows * columns), seed)

@@ -11,6 +11,7 @@ from untwine.errors import UntwineError
 from untwine.metrics.designs import Independent
 from untwine.metrics.forced import between_factors
 from untwine.metrics.score import UNIT, Outcome, metric
+from untwine.room import refuse_larger
 
 
 @metric(
@@ -55,6 +56,7 @@ def irs(
         raise UntwineError(f"irs: quantile is a number from 0 to 1, not {quantile!r}")
     if bins is not None and bins < 2:
         raise UntwineError(f"irs: bins is a whole number, 2 or more, or None, not {bins!r}")
+    refuse_larger(8 * (bins or 0), f"irs: {bins} bins", "take fewer")
     by_code = np.ascontiguousarray(codes.T)
     low, mean, high = by_code.min(1), by_code.mean(1), by_code.max(1)
     # The mean of equal numbers may differ from them by rounding, which must not give a dead code a weight.

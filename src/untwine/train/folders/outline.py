@@ -19,6 +19,11 @@ _PACK_STATES = ("waiting", "training", "done")
 _OUTLINE = {"run": dict, "shape": list, "data_size": int, "members": list, "packs": list}
 _KEYS = {*_OUTLINE, "format", "untwine", "content", "standard", files.SEAL}
 _ENTRY = {"name": str, "id": str, "seed": int, "data_seed": int, "state": str, "spec": dict}
+_FACTS = {  # what a pack may say beside
+    **dict.fromkeys(("untwine", "torch", "python", "device", "hardware", "batching", "path"), str),
+    **dict.fromkeys(("threads", "logged"), int),
+    "earlier": list,
+}
 _LARGEST = 2**28  # numbers in an example
 _HASH, _ID = re.compile(r"[0-9a-f]{64}"), re.compile(r"[0-9a-f]{16}")
 
@@ -160,8 +165,9 @@ def _of_packs(content: dict[str, Any]) -> str:
             return "a pack has a member that is not in the list"
         if len(set(pack["members"])) < len(pack["members"]):
             return "a pack has a member twice"
-        if not isinstance(pack.get("earlier", []), list):
-            return "a pack is not what it should be"
+        for key, kind in _FACTS.items():
+            if key in pack and not _is(pack[key], kind):
+                return f"the {key!r} of a pack is not what it should be"
     return ""
 
 
