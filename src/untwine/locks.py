@@ -36,6 +36,8 @@ def locked(path: Path, name: str = ".lock", patience: float = 0.0, waiting: str 
         path.mkdir(parents=True, exist_ok=True)
         target = path / name
         descriptor = _opened(target)
+    except (FileExistsError, NotADirectoryError):
+        raise UntwineError(f"{path} cannot be a folder: a file is in its way; choose another folder") from None
     except OSError as error:
         raise UntwineError(f"{target} cannot be written to: {error.strerror or error}; choose another folder") from None
     try:

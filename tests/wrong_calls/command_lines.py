@@ -301,8 +301,8 @@ TRAIN_DATA = [
 TRAIN_OUT = [
     Row(f"{VAE} --steps 1 --out runs", 1, "runs holds no run but other files ('pictures'); choose another folder"),
     Row(f"{VAE} --steps 1 --out pictures", 1, "pictures holds no run but other files ('00.png')"),
-    Row(f"{VAE} --steps 1 --out notes.txt", 1, "notes.txt cannot be written to: File exists"),
-    Row(f"{VAE} --steps 1 --out notes.txt/run", 1, "cannot be written to: Not a directory"),
+    Row(f"{VAE} --steps 1 --out notes.txt", 1, "notes.txt cannot be a folder: a file is in its way"),
+    Row(f"{VAE} --steps 1 --out notes.txt/run", 1, "cannot be a folder: a file is in its way"),
     Row(f"{VAE} --steps 3 --out runs/vectors --dataset.samples 200", 1, "holds another run: its steps is 2, not 3"),
     Row(
         f"{VAE} --steps 2 --out runs/vectors",
@@ -314,7 +314,7 @@ TRAIN_OUT = [
         1,
         "its lr is 0.0001, not 1.0; choose another",
     ),
-    Row(f"{VAE} --tensorboard --steps 1 --out /dev/null/x", 1, "cannot be written to: Not a directory"),
+    Row(f"{VAE} --tensorboard --steps 1 --out /dev/null/x", 1, "cannot be a folder: a file is in its way"),
     Row("train --resume", 2, "--resume needs a value"),
     Row("train --resume nowhere", 1, f"nowhere {NO_RUN}"),
     Row("train --resume runs", 1, f"runs {NO_RUN}"),

@@ -22,7 +22,7 @@ FIT = [
     Row("uw.fit({'method': 'vae'})", "fit trains a Run"),
     Row("uw.fit()", "fit needs run; its arguments are (run, out=None", "WrongCall"),
     Row("uw.fit(run(), out=3)", "out of fit must be a text, a Path or None, not 3", "WrongCall"),
-    Row("uw.fit(run(), 'notes.txt/run')", "cannot be written to: Not a directory"),
+    Row("uw.fit(run(), 'notes.txt/run')", "cannot be a folder: a file is in its way"),
     Row("uw.fit(run(), 'pictures')", "pictures holds no run but other files"),
     Row("uw.fit(run(), device='tpu')", "unknown device 'tpu'; use auto, cpu, cuda or mps"),
     Row("uw.fit(run(), device=3)", "unknown device '3'"),

@@ -251,7 +251,7 @@ def _refuse_strangers(path: Path) -> None:
     """Refuse a folder that holds a run of its own, or tables that no sweep wrote, which one would overwrite."""
     if (path / "run.json").exists():
         raise UntwineError(f"{path} holds a run of its own: choose another folder for the sweep")
-    if not (path / ".lock").exists():  # every sweep leaves one
+    if not any((path / name).exists() for name in (".lock", "runs")):  # a sweep has both; a copy of it may lack one
         for table in (path / f"table.{kind}" for kind in ("csv", "json", "parquet")):
             if table.exists():
                 raise UntwineError(f"{table} is of no sweep and would be overwritten: choose another folder")

@@ -123,7 +123,7 @@ def compute(unit: Unit, advance: Callable[[int], None] | None = None) -> dict[st
         warnings.simplefilter("always", UserWarning)
 
         def notes() -> list[str]:
-            return [str(warning.message).replace(str(unit.folder), unit.folder.name) for warning in caught]
+            return [str(warning.message).replace(str(unit.folder), f"runs/{unit.folder.name}") for warning in caught]
 
         store, name = Members(unit.root), unit.folder.name
         done = _compute(unit, advance or (lambda more: None), lambda: store.keep_notes(name, notes()))
