@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -517,3 +518,22 @@ def test_the_defaults_have_no_windows_where_there_are_none(tmp_path: Path):
         UntwineError, match=r"local-mig\(rho=1.0\): there are no windows: every factor \(x\) is categorical"
     ):
         score(tmp_path / "digits" / "run", ("local-mig",))
+
+
+@pytest.mark.parametrize(
+    ("dataset", "warned"),
+    [
+        (uw.datasets.synthetic_linear(samples=300, seed=1), False),
+        (uw.datasets.split("synthetic-linear(samples=300)", part="test", test=0.5), False),
+        (uw.datasets.synthetic_linear(ratio=3, samples=300), True),
+        (uw.datasets.split("synthetic-linear(ratio=3, samples=300)"), True),
+    ],
+    ids=["another draw", "a part", "another ratio", "a part of another ratio"],
+)
+def test_other_data_are_warned_of_but_not_other_parts(dataset: uw.Dataset, warned: bool, tmp_path: Path):
+    ensemble = uw.fit(tiny(dataset=uw.datasets.synthetic_linear(samples=200), steps=2))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        uw.evaluate(ensemble, ["mig"], dataset=dataset, points=50)
+    said = [str(warning.message) for warning in caught if "were not trained on" in str(warning.message)]
+    assert len(said) == warned and all("synthetic-linear(ratio=3.0, samples=300)" in text for text in said)

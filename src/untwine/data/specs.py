@@ -34,12 +34,21 @@ def dataset(function: Callable[P, D]) -> Callable[P, D]: ...
 
 @overload
 def dataset(
-    *, public: Public | None = None, settle: Settle | None = None, added: Sequence[str] = ()
+    *,
+    public: Public | None = None,
+    settle: Settle | None = None,
+    added: Sequence[str] = (),
+    selecting: Sequence[str] = (),
 ) -> Callable[[Callable[P, D]], Callable[P, D]]: ...
 
 
 def dataset(
-    function: Any = None, *, public: Public | None = None, settle: Settle | None = None, added: Sequence[str] = ()
+    function: Any = None,
+    *,
+    public: Public | None = None,
+    settle: Settle | None = None,
+    added: Sequence[str] = (),
+    selecting: Sequence[str] = (),
 ) -> Any:
     """Register a function that returns a dataset under its name; the dataset gets its `spec`.
 
@@ -53,13 +62,15 @@ def dataset(
             path, so that the spec says what was used.
         added: Arguments that the dataset got after runs on it were stored. Its spec leaves them out at their
             defaults, so that the ids of stored runs stay.
+        selecting: Arguments that say which examples are taken, and not what they look like: models that were trained
+            on some are scored on others without a warning.
 
     >>> import untwine.datasets
     >>> untwine.datasets.synthetic_linear(ratio=1, samples=10).spec
     {'name': 'synthetic_linear', 'ratio': 1.0, 'samples': 10, 'levels': 256, 'seed': 0}
     """
     if function is None:
-        return functools.partial(dataset, public=public, settle=settle, added=added)
+        return functools.partial(dataset, public=public, settle=settle, added=added, selecting=selecting)
     name = function.__name__
 
     @functools.wraps(function)
@@ -72,6 +83,7 @@ def dataset(
     wrapped.public = public  # type: ignore[attr-defined]
     wrapped.settle = settle  # type: ignore[attr-defined]
     wrapped.added = tuple(added)  # type: ignore[attr-defined]
+    wrapped.selecting = tuple(selecting)  # type: ignore[attr-defined]
     return datasets.add(wrapped)
 
 
@@ -137,6 +149,24 @@ def _short(value: Any) -> Any:
     if isinstance(value, Mapping):
         return short_name_of(value) if "name" in value else f"array {value.get('shape')}"
     return os.path.basename(value) if isinstance(value, str) else value
+
+
+def source(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A spec without the arguments that select examples: datasets with equal sources have examples of one kind.
+
+    >>> import untwine.datasets
+    >>> test = untwine.datasets.split("xy-squares(spacing=4)", part="test")
+    >>> source(test.spec) == source(untwine.datasets.xy_squares(spacing=4).spec)
+    True
+    """
+    name = str(spec.get("name"))
+    selecting = getattr(datasets[name], "selecting", ()) if name in datasets else ()
+    kept = {key: value for key, value in spec.items() if key not in selecting}
+    if isinstance(inner := kept.get("dataset"), Mapping):
+        kept["dataset"] = source(inner)
+        if kept.keys() == {"name", "dataset"}:  # all else selects among the examples of that dataset
+            return kept["dataset"]
+    return kept
 
 
 def slug(text: str) -> str:

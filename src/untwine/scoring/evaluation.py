@@ -9,6 +9,7 @@ from typing import Any
 
 from untwine.arguments import checked
 from untwine.data import Dataset
+from untwine.data.specs import short_name, source
 from untwine.differences import own_numbers
 from untwine.errors import UntwineError, warn
 from untwine.scores import storage
@@ -145,11 +146,11 @@ def evaluate(
 
 
 def _warn_of_others(ensemble: Ensemble, dataset: Dataset) -> None:
-    """Warn where the examples to score on are not those of the run."""
-    if any(member.spec["dataset"] != dataset.spec for member in ensemble.members):
+    """Warn where the examples to score on are of another kind than those of the run: no other part of its data."""
+    if any(source(member.spec["dataset"]) != source(dataset.spec) for member in ensemble.members):
         warn(
-            f"these models were not trained on {dataset!r:.200}, and may never have seen such examples: their scores "
-            "may mean nothing"
+            f"these models were not trained on {short_name(dataset):.200}, and may never have seen such examples: "
+            "their scores may mean nothing"
         )
 
 

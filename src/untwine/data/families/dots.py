@@ -29,7 +29,7 @@ _SHADES = np.round(_WHITE * np.arange(FINE**2, -1, -1) / FINE**2).astype(np.uint
 _CLASH = 1
 
 
-@dataset(added=["style"])
+@dataset(added=["style"], selecting=["examples", "seed"])
 def three_dots(
     size: int = 64,
     dots: int = 3,

@@ -105,7 +105,7 @@ def _public(name: str, licence: str) -> Public:
     return Public(needed, licence, 60_000, (1, SIDE, SIDE), SPACES[name], choices, HINTS[name])
 
 
-@dataset(public=_public("mnist", "CC BY-SA 3.0"))
+@dataset(public=_public("mnist", "CC BY-SA 3.0"), selecting=["split"])
 def mnist(split: str = "train", size: Count = SIDE) -> Labelled:
     """Handwritten digits, white on black (LeCun, Cortes and Burges).
 
@@ -118,7 +118,7 @@ def mnist(split: str = "train", size: Count = SIDE) -> Labelled:
     return _read("mnist", split, size)
 
 
-@dataset(public=_public("fashion_mnist", "MIT"))
+@dataset(public=_public("fashion_mnist", "MIT"), selecting=["split"])
 def fashion_mnist(split: str = "train", size: Count = SIDE) -> Labelled:
     """Photographs of clothes, grey on black (Xiao, Rasul and Vollgraf 2017).
 

@@ -94,7 +94,7 @@ def mpi3d(variant: str = "real") -> TabledStates:
     return TabledStates(SPACE, (3, SIDE, SIDE), rows)
 
 
-@dataset(public=MULTI)
+@dataset(public=MULTI, selecting=["examples", "seed"])
 def mpi3d_multi(variant: str = "real", examples: Count = 500_000, seed: int = 0) -> Tiled:
     """MPI3D-Multi (Rhodes & Lee 2021, appendix): four arms side by side that move independently: eight factors.
 

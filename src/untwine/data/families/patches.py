@@ -72,6 +72,7 @@ def _settle(arguments: dict[str, Any]) -> dict[str, Any]:
         hint=_HINT,
     ),
     settle=_settle,
+    selecting=["split", "examples", "seed"],
 )
 def natural_patches(
     source: str | os.PathLike[str] = "auto",

@@ -16,7 +16,7 @@ from untwine.room import refuse_larger
 from untwine.streams import np_uniform
 
 
-@dataset
+@dataset(selecting=["points", "seed"])
 def pinwheel(
     arms: int = 4,
     points: int = 100,

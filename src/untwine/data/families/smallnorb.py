@@ -65,7 +65,7 @@ PUBLIC = Public(
 )
 
 
-@dataset(public=PUBLIC)
+@dataset(public=PUBLIC, selecting=["split"])
 def smallnorb(split: str = "train", camera: int = 0, size: Count = 64) -> TabledStates:
     """Toys of 5 categories: category, instance, elevation (9), azimuth (18) and lighting (6) are the factors.
 

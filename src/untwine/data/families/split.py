@@ -17,7 +17,7 @@ from untwine.streams import np_uniform
 PartName = Literal["train", "evaluation", "test"]
 
 
-@dataset(settle=settle_inner)
+@dataset(settle=settle_inner, selecting=("part", "evaluation", "test", "seed"))
 def split(dataset: Inner, part: PartName = "train", evaluation: Share = 0.1, test: Share = 0.1, seed: int = 0) -> Part:
     """A random part of another dataset: examples for training, for evaluation during development, or for tests.
 

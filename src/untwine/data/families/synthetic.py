@@ -22,7 +22,7 @@ AXIS = (1.0, -1.0, 1.0)
 DEGREES = 45.0
 
 
-@dataset
+@dataset(selecting=["samples", "seed"])
 def synthetic_linear(ratio: float = 2.0, samples: int = 50_000, levels: int = 256, seed: int = 0) -> LinearSquare:
     """A square with its first axis stretched by `ratio`, embedded in three dimensions and rotated.
 
@@ -44,7 +44,7 @@ def synthetic_linear(ratio: float = 2.0, samples: int = 50_000, levels: int = 25
     return LinearSquare(ratio, samples, levels, seed)
 
 
-@dataset
+@dataset(selecting=["samples"])
 def synthetic_nonlinear(
     samples: int = 50_000,
     seed: int = 0,

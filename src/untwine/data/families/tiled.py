@@ -31,7 +31,7 @@ def _settle(arguments: dict[str, Any]) -> dict[str, Any]:
     return {**settle_inner(arguments), "held": tuple(held)}
 
 
-@dataset(settle=_settle, added=["held"])
+@dataset(settle=_settle, added=["held"], selecting=["examples", "seed"])
 def tiled(
     dataset: Inner,
     rows: int = 2,
