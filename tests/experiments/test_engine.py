@@ -217,7 +217,14 @@ def test_alike_and_near_need_a_margin_and_enough_models():
     assert one(claim, rows(x=near, y=near)).verdict == "reproduced"
     assert one(claim, rows(x=near, y=HIGH)).verdict == "not"
     assert one(claim, rows(x=[0.3, 0.5, 0.7], y=[0.35, 0.5, 0.68])).verdict == "partly"
+    # The means differ by less than the margin, but not by chance, and perhaps by more than the margin.
+    apart = one(claim, rows(x=[0.5, 0.52, 0.51, 0.49], y=[0.54, 0.56, 0.55, 0.55]))
+    assert apart.verdict == "not" and "no chance" in apart.why
     paper = Rows([{"method": "x", "measure": "mig", "value": 0.5}])
+    assert one(Near("a", "mig", {"method": "x"}, 0.05), rows(x=[0.54, 0.55, 0.545, 0.55]), paper).verdict == "not"
+    assert (
+        one(Near("a", "mig", {"method": "x"}, 0.05), rows(x=[0.51, 0.512, 0.51, 0.51]), paper).verdict == "reproduced"
+    )
     assert one(Near("a", "mig", {"method": "x"}, 0.05), rows(x=near), paper).verdict == "reproduced"
     # Two one-sided tests, computed by scipy's one-sided tests.
     sides = [

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from untwine.experiments.engine.findings import LEAST, Finding, Where, short, too_few
+from untwine.experiments.engine.findings import LEAST, Finding, Where, same, short, too_few
 from untwine.experiments.engine.rows import Rows
 from untwine.metrics import statistics
 
@@ -33,9 +33,9 @@ class Near:
         if len(values) < LEAST:
             return too_few(self.text, len(values), short(theirs))
         test = statistics.against(values, theirs)
-        p, agrees = statistics.alike(test, self.within), abs(test.difference) < self.within
-        name = f"two one-sided t, within {self.within:g}"
-        return Finding(self.text, agrees, short(fmean(values)), short(theirs), name, p, None, test.effect, len(values))
+        agrees, p, why = same(test, self.within)
+        name, ours = f"two one-sided t, within {self.within:g}", short(fmean(values))
+        return Finding(self.text, agrees, ours, short(theirs), name, p, None, test.effect, len(values), why=why)
 
 
 @dataclass(frozen=True)

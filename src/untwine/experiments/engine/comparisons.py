@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from untwine.experiments.engine.findings import LEAST, Finding, Where, against, too_few
+from untwine.experiments.engine.findings import LEAST, Finding, Where, against, same, too_few
 from untwine.experiments.engine.rows import Rows
 from untwine.metrics import statistics
 
@@ -107,9 +107,9 @@ class Alike:
         if min(len(a), len(b)) < LEAST:
             return too_few(self.text, min(len(a), len(b)), paper)
         test = statistics.compare(a, b)
-        p, ours = statistics.alike(test, self.within), against(fmean(a), fmean(b))
-        agrees, name = abs(test.difference) < self.within, f"two one-sided t, within {self.within:g}"
-        return Finding(self.text, agrees, ours, paper, name, p, None, test.effect, len(a) + len(b))
+        agrees, p, why = same(test, self.within)
+        ours, name = against(fmean(a), fmean(b)), f"two one-sided t, within {self.within:g}"
+        return Finding(self.text, agrees, ours, paper, name, p, None, test.effect, len(a) + len(b), why=why)
 
 
 @dataclass(frozen=True)

@@ -98,8 +98,10 @@ def overall(findings: Sequence[Finding]) -> Verdict:
 
 
 def _judged(finding: Finding, hidden: str) -> Finding:
-    if finding.agrees is None or hidden:
+    if finding.agrees is None:
         return dataclasses.replace(finding, verdict=UNTESTABLE, why=finding.why or hidden)
+    if hidden:
+        return dataclasses.replace(finding, verdict=UNTESTABLE, why=hidden)
     if not finding.agrees:
         return dataclasses.replace(finding, verdict=NOT)
     if finding.test and (finding.corrected is None or finding.corrected >= LEVEL):
@@ -110,6 +112,19 @@ def _judged(finding: Finding, hidden: str) -> Finding:
 def too_few(text: str, count: int, paper: str) -> Finding:
     why = "there are no numbers" if not count else f"{count} models are too few for a test: it needs {LEAST}"
     return Finding(text, None, "", paper, models=count, why=why)
+
+
+def same(test: statistics.Comparison, within: float) -> tuple[bool, float | None, str]:
+    """Whether a difference may count as none, the p value of its being within a margin, and what speaks against it.
+
+    Args:
+        test: The test of the difference.
+        within: The margin.
+    """
+    p, inside = statistics.alike(test, within), abs(test.difference) < within
+    if inside and test.p is not None and test.p < LEVEL and (p is None or p >= LEVEL):
+        return False, p, f"the difference is no chance (p = {test.p:.2g}), and may be larger than {within:g}"
+    return inside, p, ""
 
 
 def against(first: float, second: float) -> str:
