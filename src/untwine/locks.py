@@ -52,7 +52,11 @@ def locked(path: Path, name: str = ".lock", patience: float = 0.0, waiting: str 
         with contextlib.suppress(OSError):  # this only tells others who has the lock; a full disk must not stop us
             os.ftruncate(descriptor, 0)
             os.write(descriptor, str(os.getpid()).encode())
-        yield
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):  # who comes next has not written yet, and must not be taken for us
+                os.ftruncate(descriptor, 0)
     finally:
         os.close(descriptor)
 
@@ -72,10 +76,16 @@ def _opened(lock: Path) -> int:
 
 
 def _owner(descriptor: int) -> str:
-    """The process that has the lock, as far as the lock file tells."""
+    """The process that has the lock, as far as the lock file tells: one that has just taken it is about to say so."""
+    said = ""
+    until = time.monotonic() + 1.0
     with contextlib.suppress(OSError):
-        return os.read(descriptor, 100).decode(errors="replace").strip()
-    return ""
+        while not said and time.monotonic() < until:
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            said = os.read(descriptor, 100).decode(errors="replace").strip()
+            if not said:
+                time.sleep(0.02)
+    return said
 
 
 def _lock(descriptor: int, until: float, waiting: str) -> None:

@@ -25,7 +25,7 @@ FIT = [
     Row("uw.fit(run(), 'notes.txt/run')", "cannot be a folder: a file is in its way"),
     Row("uw.fit(run(), 'pictures')", "pictures holds no run but other files"),
     Row("uw.fit(run(), device='tpu')", "unknown device 'tpu'; use auto, cpu, cuda or mps"),
-    Row("uw.fit(run(), device=3)", "unknown device '3'"),
+    Row("uw.fit(run(), device=3)", "device '3'"),
     Row("uw.fit(run(), divice='cpu')", "unknown argument of fit: 'divice'; did you mean 'device'?", "WrongCall"),
     Row(
         "uw.fit(run(), pack_size='x')",
