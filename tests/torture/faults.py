@@ -202,7 +202,8 @@ def two_processes(tries: Tries, number: int, rng: random.Random) -> Verdict:
     ends = [first.ended(), second.ended()]
     named = [ended for ended in ends if ended.code]
     for ended, other in ((ends[0], second.pid), (ends[1], first.pid)):
-        if ended.code and (wrong := fault_of(ended, [f"in use by process {other}"])):
+        # One that stands still between taking the lock and saying so has no number yet.
+        if ended.code and (wrong := fault_of(ended, [f"in use by process {other};", "in use by another process;"])):
             return lost(wrong)
     return tries.at_end(folder, Verdict("named", named[0].lines[0]) if named else None)
 
