@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 
 import untwine as uw
-from untwine.errors import Interrupted, Unavailable
-from untwine.experiments.engine import costs, findings, pages, running
+from untwine.errors import Interrupted, Unavailable, UntwineError
+from untwine.experiments.engine import contract, costs, findings, pages, running
 from untwine.experiments.engine.claims import Beyond, Exactly, Near, Related, Trend
 from untwine.experiments.engine.comparisons import Alike, Higher
 from untwine.experiments.engine.contract import Experiment
@@ -128,10 +128,40 @@ def test_a_changed_verdict_or_number_is_noticed(toy: Experiment, tmp_path: Path)
     assert any("two squared is four" in text for text in pages.check(tmp_path))
 
 
-def test_the_page_has_a_row_for_each_figure(toy: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def _damaged(content: dict[str, object], **changes: object) -> str:
+    return json.dumps({**content, **changes})
+
+
+def test_a_changed_statistic_and_damaged_files_are_noticed(toy: Experiment, tmp_path: Path):
+    result = running.reproduce("toy/fig1", "paper", "cpu", tmp_path)
+    file = tmp_path / "toy" / "fig1" / "paper" / "result.json"
+    content = result.to_json() | {"findings": [vars(finding) for finding in result.findings]}
+    content = json.loads(json.dumps(content, default=list))
+    first = {**content["findings"][0], "p": 1e-9}
+    rows = [{**row, "value": "high"} for row in content["rows"]]
+    for text, wrong in [
+        (_damaged(content, findings=[first, *content["findings"][1:]]), "p of 'a small beta"),
+        (_damaged(content, verdict="great"), "verdict of a result must be 'reproduced'"),
+        (_damaged(content, rows=rows), "must be a number or None, not 'high'"),
+        (_damaged(content, rows=[{**row, "value": 10**400} for row in rows]), "must be finite"),
+        (_damaged(content, settings=None), "settings of a result must be a mapping"),
+        (_damaged(content, settings={"betas": []}), "betas of experiment 'toy/fig1' must have a value or more"),
+        (_damaged(content, name=["toy"]), "name of a result must be a text"),
+        ("{}", "its format is None"),
+        ("[" * 100_000, "not a result that this version can read"),
+    ]:
+        file.write_text(text)
+        (said,) = [said for said in pages.check(tmp_path) if str(file) in said][:1]
+        assert wrong in said
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "result.json").write_text(json.dumps(content))
+    assert len(pages.check(tmp_path)) == 1  # the other one is checked all the same
+    with pytest.raises(UntwineError, match="not a result"):
+        pages.page(tmp_path)
+
+
+def test_the_page_has_a_row_for_each_figure_also_of_papers_of_ones_own(toy: Experiment, tmp_path: Path):
     running.reproduce("toy/fig1", "paper", "cpu", tmp_path)
-    monkeypatch.setattr("untwine.experiments.engine.catalogue.papers", lambda: ["toy"])
-    monkeypatch.setattr("importlib.import_module", lambda name: None)
     page = pages.write_page(tmp_path)
     assert "[fig1](toy/fig1/paper/result.md)" in page.read_text()
     page.write_text(page.read_text() + "A sentence by hand.\n")

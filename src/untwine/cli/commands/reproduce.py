@@ -173,14 +173,14 @@ def _dry_run(names: list[str], settings: dict[str, Any], as_json: bool) -> None:
 def _check(folder: Path, as_json: bool) -> int:
     from untwine.experiments.engine import pages
 
-    found, wrong = pages.results(folder), pages.check(folder)
+    found, wrong = pages.stored(folder), pages.check(folder)
     if as_json:
         output.as_json({"results": len(found), "wrong": wrong})
     else:
         for text in wrong:
             output.paragraph(text)
         output.say(
-            f"{len(found)} results; "
-            + (f"{len(wrong)} are wrong" if wrong else "every verdict follows from its numbers")
+            f"{len(found)} result{'s' * (len(found) != 1)}; "
+            + (f"wrong: {len(wrong)}" if wrong else "every verdict follows from its numbers")
         )
-    return 1 if wrong or not found else 0
+    return 1 if wrong else 0
