@@ -29,9 +29,11 @@ from untwine.launch.tasks import Means
 from untwine.launch.units import work
 from untwine.progress import track
 from untwine.report.saving import save
+from untwine.train.member import digest
 from untwine.train.devices import pick_device
 
 # What leaves a part of an experiment out, and does not end it.
+LONGEST = 100  # characters of a folder's name, as systems allow about 255 bytes
 MISSING = (Unavailable, Diverged)
 
 
@@ -143,8 +145,12 @@ def folder_name(scale: str, changes: Mapping[str, Any]) -> str:
     ('paper', 'paper-seeds-0-4-columns-none')
     """
     words = [word for key, value in changes.items() for word in (key, "none" if value is None else str(value))]
-    return "-".join([scale, *(re.sub(r"[^\w.]+", "-", word).strip("-.") for word in words)])
+    plain = [re.sub(r"(?<![\w.])-(?=[\d.])", "minus", word) for word in words]
+    name = "-".join([scale, *(re.sub(r"[^\w.]+", "-", word).strip("-.") for word in plain)])
+    return name if len(name) <= LONGEST else f"{name[:LONGEST]}-{digest(words)}"
 
+    >>> folder_name("smoke", {"betas": [-1, 2]}), len(folder_name("smoke", {"betas": list(range(999))}))
+    ('smoke-betas-minus1-2', 117)
 
 def _train(
     plan: Plan, store: Store, device: str, what: str, problems: list[str], how: Callable[..., Iterator[Any]]
