@@ -6,7 +6,6 @@ import functools
 import platform
 import re
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,13 +14,13 @@ from typing import Any, Literal
 from untwine._version import __version__
 from untwine.arguments import checked
 from untwine.bench.devices import describe
-from untwine.errors import Diverged, Interrupted, Unavailable, UntwineError
+from untwine.errors import Diverged, Interrupted, Unavailable, UntwineError, warn
 from untwine.experiments.engine import catalogue
-from untwine.experiments.engine.contract import Case, Fact, Measure, Plan, Trained
+from untwine.experiments.engine.contract import Case, Experiment, Fact, Measure, Plan, Trained
 from untwine.experiments.engine.costs import changed
 from untwine.experiments.engine.findings import judge, overall
 from untwine.experiments.engine.result import Result
-from untwine.experiments.engine.rows import Row, Rows
+from untwine.experiments.engine.rows import Row, Rows, checked_rows
 from untwine.experiments.engine.store import OUT, Store
 from untwine.launch.costs import hardware
 from untwine.launch.mapping import Engine, check
@@ -29,12 +28,12 @@ from untwine.launch.tasks import Means
 from untwine.launch.units import work
 from untwine.progress import track
 from untwine.report.saving import save
-from untwine.train.member import digest
 from untwine.train.devices import pick_device
+from untwine.train.member import digest
 
 # What leaves a part of an experiment out, and does not end it.
-LONGEST = 100  # characters of a folder's name, as systems allow about 255 bytes
 MISSING = (Unavailable, Diverged)
+LONGEST = 100  # characters of a folder's name, as systems allow about 255 bytes
 
 
 @dataclass
@@ -67,6 +66,7 @@ def reproduce(
     workers: int | None = None,
     gpus: float | None = None,
     address: str | None = None,
+    prepare: Callable[[], None] | None = None,
     progress: bool | None = None,
 ) -> Result:
     """Reproduce a figure or a table, and return what came of it.
@@ -86,16 +86,20 @@ def reproduce(
         workers: The most packs of models that train at once; by default as many as there are GPUs, or cores.
         gpus: GPUs for each pack; by default one where there are any. Ray also takes parts, such as 0.5.
         address: The address of a Ray cluster, or "auto"; by default Ray is started on this machine.
+        prepare: Is called in each worker first, to import parts of your own.
         progress: Whether to show progress bars; by default on a terminal.
     """
     experiment = catalogue.find(name)
     changes = changed(seeds, settings)
     settings = experiment.settings(scale, **changes)
     plan, store, target = experiment.plan(settings), Store(out), pick_device(device)
-    means = Means(workers, gpus, address=address)
+    folder = store.path / name / folder_name(scale, changes)
+    means = Means(workers, gpus, address=address, prepare=prepare)
     check(engine, means)
+    store.refuse_place(folder)
     begun = time.monotonic()
     problems: list[str] = []
+    published = Rows(plan.published)
     try:
         how = functools.partial(work, engine=engine, means=means, progress=progress)
         _train(plan, store, device, f"{name} ({scale})", problems, how)
@@ -106,13 +110,13 @@ def reproduce(
                 opened[id(case)] = store.trained(case, target)
             return opened[id(case)]
 
-        rows = Rows(_measure(plan, store, open_case, again, problems, progress))
-    except Interrupted:
+        rows = Rows(_measure(experiment, plan, store, open_case, again, problems, progress))
+        with experiment.blamed("a claim"):
+            findings = judge(plan.claims, rows, published, experiment.hidden.get(scale, ""))
+        outcome = Outcome(rows, published, plan.cases, open_case)
+        drawn = tuple(_draw(experiment, plan, outcome, folder, problems))
+    except (Interrupted, KeyboardInterrupt):
         raise Interrupted("interrupted; what was done is kept: the same command goes on from there") from None
-    published = Rows(plan.published)
-    findings = judge(plan.claims, rows, published, experiment.hidden.get(scale, ""))
-    folder = Path(out) / name / folder_name(scale, changes)
-    drawn = _draw(plan, Outcome(rows, published, plan.cases, open_case), folder, problems)
     about = {"untwine": __version__, "python": platform.python_version(), **describe(target)}
     about |= {"seconds": round(time.monotonic() - begun, 1), **store.facts(plan.cases)}
     result = Result(
@@ -125,7 +129,7 @@ def reproduce(
         findings=tuple(findings),
         rows=rows,
         published=published,
-        figures=tuple(drawn),
+        figures=drawn,
         caveats=tuple(plan.caveats),
         problems=tuple(dict.fromkeys(problems)),
         about=about,
@@ -143,14 +147,14 @@ def folder_name(scale: str, changes: Mapping[str, Any]) -> str:
 
     >>> folder_name("paper", {}), folder_name("paper", {"seeds": "0-4", "columns": None})
     ('paper', 'paper-seeds-0-4-columns-none')
+    >>> folder_name("smoke", {"betas": [-1, 2]}), len(folder_name("smoke", {"betas": list(range(999))}))
+    ('smoke-betas-minus1-2', 117)
     """
     words = [word for key, value in changes.items() for word in (key, "none" if value is None else str(value))]
     plain = [re.sub(r"(?<![\w.])-(?=[\d.])", "minus", word) for word in words]
     name = "-".join([scale, *(re.sub(r"[^\w.]+", "-", word).strip("-.") for word in plain)])
     return name if len(name) <= LONGEST else f"{name[:LONGEST]}-{digest(words)}"
 
-    >>> folder_name("smoke", {"betas": [-1, 2]}), len(folder_name("smoke", {"betas": list(range(999))}))
-    ('smoke-betas-minus1-2', 117)
 
 def _train(
     plan: Plan, store: Store, device: str, what: str, problems: list[str], how: Callable[..., Iterator[Any]]
@@ -159,13 +163,14 @@ def _train(
     for unit, done in how(store.units(plan.cases, device), what=f"training for {what}"):
         problems += done["problems"]
         for note in done["notes"]:
-            warnings.warn(note, stacklevel=3)
+            warn(note)
         if unit.run is not None and done["pace"] is not None:
             store.note_pace(unit.run.members()[0], hardware(device), done["pace"])
     store.forget()
 
 
 def _measure(
+    experiment: Experiment,
     plan: Plan,
     store: Store,
     open_case: Callable[[Case], Trained],
@@ -176,11 +181,15 @@ def _measure(
     """The rows of all facts, and of all measures of all cases."""
     for fact in track(plan.facts, "measuring data", len(plan.facts), progress):
         key = {"fact": fact.name, "arguments": dict(fact.arguments)}
-        yield from _kept(store, key, (), functools.partial(_of_fact, fact), again, problems)
+        with experiment.blamed(f"the fact {fact.name!r}"):
+            known = _kept(store, key, (), functools.partial(_of_fact, fact), again, problems)
+        yield from known
     pairs = [(case, measure) for case in plan.cases for measure in plan.measures]
     for case, measure in track(pairs, "measuring models", len(pairs), progress):
         ids = [member.id for member in case.run.members()]
-        known = _kept(store, measure.key, ids, functools.partial(_of_case, measure, case, open_case), again, problems)
+        with experiment.blamed(f"the measure {getattr(measure, 'name', type(measure).__name__)!r}"):
+            compute = functools.partial(_of_case, measure, case, open_case)
+            known = _kept(store, measure.key, ids, compute, again, problems)
         yield from ({**case.columns, **row} for row in known)
 
 
@@ -205,7 +214,7 @@ def _kept(
     if known is not None:
         return known
     try:
-        rows = compute()
+        rows = checked_rows(compute())
     except MISSING as error:
         problems.append(_first_line(error))
         return []
@@ -213,18 +222,19 @@ def _kept(
     return rows
 
 
-def _draw(plan: Plan, outcome: Outcome, folder: Path, problems: list[str]) -> Iterator[str]:
+def _draw(experiment: Experiment, plan: Plan, outcome: Outcome, folder: Path, problems: list[str]) -> Iterator[str]:
     """Draw every figure as PNG and SVG, and yield the names of the PNGs."""
     for name, draw in plan.figures.items():
         try:
-            figure = draw(outcome)
+            with experiment.blamed(f"the picture {name!r}"):
+                figure = draw(outcome)
+                for kind in ("png", "svg"):
+                    save(figure, folder / f"{name}.{kind}")
         except UntwineError as error:
             if not problems and not isinstance(error, MISSING):
                 raise  # all that it needs is there
             problems.append(f"{name} is not drawn: {_first_line(error)}")
             continue
-        for kind in ("png", "svg"):
-            save(figure, folder / f"{name}.{kind}")
         yield f"{name}.png"
 
 
