@@ -97,9 +97,12 @@ def test_the_stored_results_say_what_their_numbers_say(capsys: pytest.CaptureFix
     assert main(["reproduce", "--check", str(ROOT / "results")]) == 0
 
 
-def test_the_page_of_the_stored_results_is_up_to_date():
+def test_the_pages_of_the_stored_results_are_up_to_date():
     from untwine.experiments.engine import pages
+    from untwine.experiments.engine.result import Result, page_of
 
     file = ROOT / "results" / "README.md"
     below = file.read_text().partition(pages.MARKER)[2]
     assert file.read_text() == pages.page(ROOT / "results", pages.MARKER + below)
+    for result in pages.stored(ROOT / "results"):
+        assert result.with_name("result.md").read_text() == page_of(Result.read(result))

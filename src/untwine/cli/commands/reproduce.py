@@ -59,7 +59,12 @@ def reproduce(args: list[str]) -> int:
         ),
         flags.switch("dry_run", "Say what would be trained, and how long that takes by a few measured steps."),
         flags.flag("check", Path, default=None, help="Recompute every verdict below this folder from its numbers."),
-        flags.flag("page", Path, default=None, help="Write the README.md of this folder of results."),
+        flags.flag(
+            "page",
+            Path,
+            default=None,
+            help="Write the README.md of this folder of results, and the result.md of each.",
+        ),
         flags.switch("json", flags.JSON),
     ]
     parsed = flags.parse(USAGE, ABOUT, fields, rest)
@@ -117,9 +122,9 @@ def _check_request(chosen: Sequence[Any], settings: Mapping[str, Any]) -> None:
 def _show(result: Any, out: Path) -> None:
     """Print the findings of a result, and where its page is."""
     from untwine.experiments.engine import running
-    from untwine.experiments.engine.result import VERDICTS
+    from untwine.experiments.engine.result import VERDICTS, verdict
 
-    output.paragraph(f"{result.name} ({result.scale}): {VERDICTS[result.verdict]}")
+    output.paragraph(f"{result.name} ({result.scale}): {verdict(result)}")
     output.paragraph(f"  {result.claim}")
     rows = [
         [
@@ -132,7 +137,7 @@ def _show(result: Any, out: Path) -> None:
         for finding in result.findings
     ]
     if rows:
-        output.table(["claim", "paper", "ours", "p", "verdict"], rows, lines=True)
+        output.table(["claim", "paper", "ours", "p, corrected", "verdict"], rows, lines=True)
     for problem in (*dict.fromkeys(finding.why for finding in result.findings if finding.why), *result.problems):
         output.paragraph(f"- {problem}")
     output.say(f"The page is {out / result.name / running.folder_name(result.scale, result.changes) / 'result.md'}\n")

@@ -12,8 +12,8 @@ from untwine import files
 from untwine.errors import UntwineError, brief
 from untwine.experiments.engine import catalogue
 from untwine.experiments.engine.contract import SCALES
-from untwine.experiments.engine.findings import UNTESTABLE, judge, overall
-from untwine.experiments.engine.result import FILE, VERDICTS, Result, line, row
+from untwine.experiments.engine.findings import judge, overall
+from untwine.experiments.engine.result import FILE, PAGE, Result, line, page_of, row, verdict
 
 HEAD = """# Results
 
@@ -111,7 +111,9 @@ def page(folder: str | Path, below: str = "") -> str:
 
 
 def write_page(folder: str | Path) -> Path:
-    """Write the page into the folder; whatever stands below its last generated line stays."""
+    """Write the page into the folder, and that of each result; what stands below the last generated line stays."""
+    for file, result in results(folder).items():
+        files.write(file.with_name(PAGE), page_of(result).encode())
     target = Path(folder) / "README.md"
     old = target.read_text() if target.exists() else ""
     below = old.partition(MARKER)[2]
@@ -124,14 +126,7 @@ def _row(folder: Path, file: Path, result: Result) -> str:
     picture = f"[picture]({place}/{result.figures[0]})" if result.figures else ""
     figure = f"[{result.name.partition('/')[2]}]({place}/result.md)"
     cells = [figure, result.claim, *_sides(result), f"{place.rpartition('/')[2]}, {result.about.get('members', 0)}"]
-    return row([*cells, _verdict(result), picture])
-
-
-def _verdict(result: Result) -> str:
-    """The verdict, and how many of the claims it is about, where not all could be tested."""
-    tested = sum(finding.verdict != UNTESTABLE for finding in result.findings)
-    some = f" ({tested} of {len(result.findings)} claims tested)" if 0 < tested < len(result.findings) else ""
-    return VERDICTS[result.verdict] + some
+    return row([*cells, verdict(result), picture])
 
 
 def _sides(result: Result) -> Sequence[str]:

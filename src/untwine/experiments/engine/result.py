@@ -14,12 +14,13 @@ from typing import Any
 from untwine import files
 from untwine.arguments import bind, coerce
 from untwine.errors import UntwineError, printable
-from untwine.experiments.engine.findings import Finding, Verdict
+from untwine.experiments.engine.findings import UNTESTABLE, Finding, Verdict
 from untwine.experiments.engine.rows import Row, Rows, checked_rows
 from untwine.metrics.statistics import summary
 
 FORMAT = 1
 FILE = "result.json"
+PAGE = "result.md"
 SHOWN = 60  # rows of the table of numbers
 
 
@@ -91,13 +92,20 @@ class Result:
         """Write both files into a folder."""
         text = json.dumps(self.to_json(), indent=1, allow_nan=False, default=list) + "\n"
         files.write(folder / FILE, text.encode())
-        files.write(folder / "result.md", page(self).encode())
+        files.write(folder / PAGE, page_of(self).encode())
 
 
-def page(result: Result) -> str:
+def verdict(result: Result) -> str:
+    """The verdict in words, and how many of the claims it is about, where not all could be tested."""
+    tested = sum(finding.verdict != UNTESTABLE for finding in result.findings)
+    some = f" ({tested} of {len(result.findings)} claims tested)" if 0 < tested < len(result.findings) else ""
+    return VERDICTS[result.verdict] + some
+
+
+def page_of(result: Result) -> str:
     """The page of a result: claim, pictures, findings, numbers beside the paper's, settings, and how it was made."""
     about = result.about
-    lines = [f"# {line(result.name)}: {VERDICTS[result.verdict]}", "", line(result.claim), ""]
+    lines = [f"# {line(result.name)}: {verdict(result)}", "", line(result.claim), ""]
     lines += [f"![{name.removesuffix('.png')}]({name})" for name in result.figures]
     lines += ["", "## What the paper says, and what we find", "", *findings_table(result.findings), ""]
     whys = dict.fromkeys(f"{finding.text}: {finding.why}" for finding in result.findings if finding.why)
