@@ -20,6 +20,7 @@ from untwine.experiments.engine.result import Result
 from untwine.experiments.engine.rows import Rows
 from untwine.experiments.engine.store import Store
 from untwine.launch.mapping import Engine
+from untwine.locks import locked
 from untwine.train import loop
 from untwine.train.joining import joined
 
@@ -228,6 +229,12 @@ def test_places_that_cannot_be_written_are_refused_before_training(toy: Experime
     with pytest.raises(UntwineError, match="holds a run of its own"):
         running.reproduce("toy/fig1", "smoke", "cpu", tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_the_same_command_twice_at_a_time_is_refused(toy: Experiment, tmp_path: Path):
+    with locked(tmp_path / "toy" / "fig1" / "smoke"), pytest.raises(UntwineError, match="smoke is in use by process"):
+        running.reproduce("toy/fig1", "smoke", "cpu", tmp_path)
+    assert running.reproduce("toy/fig1", "smoke", "cpu", tmp_path).problems == ()
 
 
 def test_texts_of_an_experiment_are_lines_of_markdown(toy: Experiment, tmp_path: Path):

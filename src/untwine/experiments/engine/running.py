@@ -26,6 +26,7 @@ from untwine.launch.costs import hardware
 from untwine.launch.mapping import Engine, check
 from untwine.launch.tasks import Means
 from untwine.launch.units import work
+from untwine.locks import locked
 from untwine.progress import track
 from untwine.report.saving import save
 from untwine.train.devices import pick_device
@@ -101,20 +102,21 @@ def reproduce(
     problems: list[str] = []
     published = Rows(plan.published)
     try:
-        how = functools.partial(work, engine=engine, means=means, progress=progress)
-        _train(plan, store, device, f"{name} ({scale})", problems, how)
-        opened: dict[int, Trained] = {}
+        with locked(folder):  # the same command elsewhere would write the same result
+            how = functools.partial(work, engine=engine, means=means, progress=progress)
+            _train(plan, store, device, f"{name} ({scale})", problems, how)
+            opened: dict[int, Trained] = {}
 
-        def open_case(case: Case) -> Trained:
-            if id(case) not in opened:
-                opened[id(case)] = store.trained(case, target)
-            return opened[id(case)]
+            def open_case(case: Case) -> Trained:
+                if id(case) not in opened:
+                    opened[id(case)] = store.trained(case, target)
+                return opened[id(case)]
 
-        rows = Rows(_measure(experiment, plan, store, open_case, again, problems, progress))
-        with experiment.blamed("a claim"):
-            findings = judge(plan.claims, rows, published, experiment.hidden.get(scale, ""))
-        outcome = Outcome(rows, published, plan.cases, open_case)
-        drawn = tuple(_draw(experiment, plan, outcome, folder, problems))
+            rows = Rows(_measure(experiment, plan, store, open_case, again, problems, progress))
+            with experiment.blamed("a claim"):
+                findings = judge(plan.claims, rows, published, experiment.hidden.get(scale, ""))
+            outcome = Outcome(rows, published, plan.cases, open_case)
+            drawn = tuple(_draw(experiment, plan, outcome, folder, problems))
     except (Interrupted, KeyboardInterrupt):
         raise Interrupted("interrupted; what was done is kept: the same command goes on from there") from None
     about = {"untwine": __version__, "python": platform.python_version(), **describe(target)}
