@@ -1,6 +1,8 @@
 """The engine: members are shared and trained once, interruptions lose nothing, and verdicts follow from rows."""
 
 import json
+from dataclasses import replace
+from functools import wraps
 from pathlib import Path
 
 import numpy as np
@@ -8,16 +10,17 @@ import pytest
 from scipy import stats
 
 import untwine as uw
-from untwine.errors import Interrupted, Unavailable
-from untwine.experiments.engine import costs, findings, pages, running
+from untwine.errors import Interrupted, Unavailable, UntwineError
+from untwine.experiments.engine import contract, costs, findings, pages, running
 from untwine.experiments.engine.claims import Beyond, Exactly, Near, Related, Trend
 from untwine.experiments.engine.comparisons import Alike, Higher
-from untwine.experiments.engine.contract import Experiment
-from untwine.experiments.engine.findings import judge, overall
+from untwine.experiments.engine.contract import Experiment, Fact, Plan
+from untwine.experiments.engine.findings import Finding, judge, overall
 from untwine.experiments.engine.result import Result
 from untwine.experiments.engine.rows import Rows
 from untwine.experiments.engine.store import Store
 from untwine.launch.mapping import Engine
+from untwine.locks import locked
 from untwine.train import loop
 from untwine.train.joining import joined
 
@@ -88,6 +91,18 @@ def test_interrupted_the_same_command_goes_on(toy: Experiment, tmp_path: Path, m
     assert len(went_on.rows.where(measure="kl").values) == 6
 
 
+@pytest.mark.parametrize("part", ["measured", "judge", "_draw"])
+def test_an_interruption_says_that_nothing_is_lost(
+    part: str, toy: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def stop(*args: object, **kwargs: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(*((Store, part) if part == "measured" else (running, part)), stop)
+    with pytest.raises(Interrupted, match="the same command goes on"):
+        running.reproduce("toy/fig1", "smoke", "cpu", tmp_path)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["processes", "ray"])
 def test_every_engine_trains_the_same(engine: Engine, toy: Experiment, tmp_path: Path, request: pytest.FixtureRequest):
@@ -128,14 +143,105 @@ def test_a_changed_verdict_or_number_is_noticed(toy: Experiment, tmp_path: Path)
     assert any("two squared is four" in text for text in pages.check(tmp_path))
 
 
-def test_the_page_has_a_row_for_each_figure(toy: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def _damaged(content: dict[str, object], **changes: object) -> str:
+    return json.dumps({**content, **changes})
+
+
+def test_a_changed_statistic_and_damaged_files_are_noticed(toy: Experiment, tmp_path: Path):
+    result = running.reproduce("toy/fig1", "paper", "cpu", tmp_path)
+    file = tmp_path / "toy" / "fig1" / "paper" / "result.json"
+    content = result.to_json() | {"findings": [vars(finding) for finding in result.findings]}
+    content = json.loads(json.dumps(content, default=list))
+    first = {**content["findings"][0], "p": 1e-9}
+    rows = [{**row, "value": "high"} for row in content["rows"]]
+    for text, wrong in [
+        (_damaged(content, findings=[first, *content["findings"][1:]]), "p of 'a small beta"),
+        (_damaged(content, verdict="great"), "verdict of a result must be 'reproduced'"),
+        (_damaged(content, rows=rows), "must be a number or None, not 'high'"),
+        (_damaged(content, rows=[{**row, "value": 10**400} for row in rows]), "must be finite"),
+        (_damaged(content, settings=None), "settings of a result must be a mapping"),
+        (_damaged(content, settings={"betas": []}), "betas of experiment 'toy/fig1' must have a value or more"),
+        (_damaged(content, name=["toy"]), "name of a result must be a text"),
+        ("{}", "its format is None"),
+        ("[" * 100_000, "not a result that this version can read"),
+    ]:
+        file.write_text(text)
+        (said,) = [said for said in pages.check(tmp_path) if str(file) in said][:1]
+        assert wrong in said
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "result.json").write_text(json.dumps(content))
+    assert len(pages.check(tmp_path)) == 1  # the other one is checked all the same
+    with pytest.raises(UntwineError, match="not a result"):
+        pages.page(tmp_path)
+
+
+def test_the_page_has_a_row_for_each_figure_also_of_papers_of_ones_own(toy: Experiment, tmp_path: Path):
     running.reproduce("toy/fig1", "paper", "cpu", tmp_path)
-    monkeypatch.setattr("untwine.experiments.engine.catalogue.papers", lambda: ["toy"])
-    monkeypatch.setattr("importlib.import_module", lambda name: None)
     page = pages.write_page(tmp_path)
     assert "[fig1](toy/fig1/paper/result.md)" in page.read_text()
     page.write_text(page.read_text() + "A sentence by hand.\n")
     assert "A sentence by hand." in pages.write_page(tmp_path).read_text()
+
+
+# --- what cannot be, and what fails ---------------------------------------------------------------------
+
+
+def test_settings_of_which_there_is_no_plan_are_refused(toy: Experiment):
+    with pytest.raises(UntwineError, match="betas of experiment 'toy/fig1' must have a value or more"):
+        toy.settings("paper", betas=[])
+    with pytest.raises(UntwineError, match="seeds is given more than once"):
+        costs.changed("0-1", {"seeds": "0-2"})
+    same = replace(toy, function=lambda: Plan(cases=[*toy.plan(toy.settings("paper")).cases] * 2))
+    with pytest.raises(UntwineError, match="toy/fig1 has two cases of"):
+        same.plan({})
+    broken = replace(toy, function=lambda: [][0])
+    with pytest.raises(UntwineError, match=r"no plan for these settings \(test_engine.py, line \d+\): IndexError"):
+        broken.plan({})
+
+
+@pytest.mark.parametrize("part", ["facts", "measures", "claims", "figures"])
+def test_a_part_of_ones_own_that_fails_is_named(part: str, toy: Experiment, tmp_path: Path):
+    class Broken:
+        text, key = "a", {"own": 1}
+
+        def find(self, *given: object) -> Finding:
+            raise RuntimeError("it is\nbroken")
+
+        __call__ = find
+
+    broken = Broken()
+    parts = {"facts": [Fact("f", broken)], "figures": {"f": broken}}
+
+    def plan(**settings: object) -> Plan:
+        return replace(toy.plan(settings), **{part: parts.get(part, [broken])})
+
+    contract._EXPERIMENTS[toy.name] = replace(toy, function=wraps(toy.function)(plan))
+    with pytest.raises(UntwineError, match=r"of toy/fig1 failed \(test_engine.py, line \d+\): RuntimeError: it is$"):
+        running.reproduce("toy/fig1", "smoke", "cpu", tmp_path)
+
+
+def test_places_that_cannot_be_written_are_refused_before_training(toy: Experiment, tmp_path: Path):
+    (tmp_path / "measured").write_text("")
+    with pytest.raises(UntwineError, match="measured is a file, not a folder"):
+        running.reproduce("toy/fig1", "smoke", "cpu", tmp_path)
+    (tmp_path / "measured").unlink()
+    (tmp_path / "run.json").write_text("{}")
+    with pytest.raises(UntwineError, match="holds a run of its own"):
+        running.reproduce("toy/fig1", "smoke", "cpu", tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_the_same_command_twice_at_a_time_is_refused(toy: Experiment, tmp_path: Path):
+    with locked(tmp_path / "toy" / "fig1" / "smoke"), pytest.raises(UntwineError, match="smoke is in use by process"):
+        running.reproduce("toy/fig1", "smoke", "cpu", tmp_path)
+    assert running.reproduce("toy/fig1", "smoke", "cpu", tmp_path).problems == ()
+
+
+def test_texts_of_an_experiment_are_lines_of_markdown(toy: Experiment, tmp_path: Path):
+    result = replace(running.reproduce("toy/fig1", "smoke", "cpu", tmp_path), claim="<b>a\nb |\x1b[31m", figures=())
+    result.write(tmp_path / "toy" / "fig1" / "smoke")
+    assert "&lt;b>a b |\\x1b[31m\n" in (tmp_path / "toy" / "fig1" / "smoke" / "result.md").read_text()
+    assert "| &lt;b>a b \\|\\x1b[31m |" in pages.page(tmp_path)
 
 
 # --- members as runs ------------------------------------------------------------------------------------

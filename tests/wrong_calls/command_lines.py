@@ -440,7 +440,7 @@ LOOK = [
 ]
 
 REPRODUCE = [
-    Row("reproduce nope", 2, "unknown figure or table 'nope'; known: mathieu2019/fig1"),
+    Row("reproduce nope", 2, "unknown figure or table 'nope'; known: mathieu2019, mathieu2019/fig1"),
     Row("reproduce rhodes2021/fig99", 2, "unknown figure or table 'rhodes2021/fig99'; did you mean 'rhodes2021/fig9'?"),
     Row(
         "reproduce fig4", 2, "a figure is named with its paper: mathieu2019/fig4 or michlo2023/fig4 or rhodes2021/fig4"
@@ -448,14 +448,21 @@ REPRODUCE = [
     Row("reproduce rhodes2021/fig4 fig99", 2, "unknown figure or table 'fig99'"),
     Row("reproduce rhodes2021/fig4 --scale huge", 2, "--scale: unknown choice 'huge'; known: paper, small, smoke"),
     Row("reproduce rhodes2021/fig4 --set eps", 2, "--set: a setting is NAME=VALUE, not 'eps'"),
-    Row("reproduce rhodes2021/fig4 --scale smoke --set nope=3", 1, "nope"),
-    Row("reproduce rhodes2021/fig4 --scale smoke --seeds x", 1, "seeds are written as 0-9 or 0,1,5, not 'x'"),
+    Row("reproduce rhodes2021/fig4 --scale smoke --set nope=3", 2, "nope"),
+    Row("reproduce rhodes2021/fig4 --scale smoke --seeds x", 2, "seeds are written as 0-9 or 0,1,5, not 'x'"),
     Row(
         "reproduce rhodes2021/fig4 --scale smoke --engine cloud",
         2,
         "--engine: unknown choice 'cloud'; known: inline, processes, ray",
     ),
-    Row("reproduce rhodes2021/fig4 --scale smoke --device tpu", 1, "unknown device 'tpu'"),
+    Row("reproduce rhodes2021/fig4 --scale smoke --device tpu", 2, "unknown device 'tpu'"),
+    Row("reproduce rhodes2021/fig4 --set steps=9 --set eps=1", 2, "--set is given more than once: give all its values"),
+    Row("reproduce rhodes2021/fig4 --set steps=9 steps=8", 2, "steps is given more than once"),
+    Row("reproduce rhodes2021/fig4 --seeds 0-1 --set seeds=0-2", 2, "seeds is given more than once"),
+    Row("reproduce rhodes2021/fig4 --set =3", 2, "--set: a setting is NAME=VALUE, not '=3'"),
+    Row("reproduce rhodes2021/fig4 --workers 2", 2, "2 workers is for processes or ray"),
+    Row("reproduce michlo2023/fig8 --check empty", 2, "--check and --page take a folder each"),
+    Row("reproduce --page empty --check empty", 2, "--check and --page take a folder each"),
     Row("reproduce --check nowhere", 1, "nowhere is no folder of results"),
     Row("reproduce --check empty", 1, "empty holds no results: there is no result.json below it"),
     Row("reproduce --page nowhere", 1, "nowhere is no folder of results"),

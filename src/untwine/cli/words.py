@@ -57,6 +57,8 @@ def check(prog: str, fields: Sequence[Any], words: Sequence[str], explain: Expla
             raise UsageError(f"{word!r} belongs to no option{more}")
         if flag is None:
             raise UsageError((explain or _nothing)(name) or _unknown(name, known, more))
+        if flag.several and name.replace("_", "-") in given:  # only the last would count
+            raise UsageError(f"{name} is given more than once: give all its values after one, as in {name} A B{more}")
         given.add(name.replace("_", "-"))
         if flag.read is None:
             if equals:

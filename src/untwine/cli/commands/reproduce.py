@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from untwine.cli import flags, output
-from untwine.cli.usage import UsageError
-from untwine.errors import UntwineError
+from untwine.cli import flags, imports, output
+from untwine.cli.usage import UsageError, as_usage_errors
 from untwine.progress import duration
 
 ABOUT = """Reproduce figures and tables of the papers: train what is missing, measure, draw, and judge the claims.
@@ -26,7 +27,7 @@ Examples:
 - untwine reproduce rhodes2021 --scale small --dry-run
 """
 USAGE = "untwine reproduce [NAME ...]"
-LEFT_OUT = ("name", "settings", "progress")
+LEFT_OUT = ("name", "settings", "prepare", "progress")
 
 
 def setting(text: str) -> tuple[str, Any]:
@@ -36,7 +37,7 @@ def setting(text: str) -> tuple[str, Any]:
     (('eps', 0.001), ('columns', None), ('source', 'scenes'))
     """
     name, equals, value = text.partition("=")
-    if not equals:
+    if not equals or not name:
         raise ValueError(f"a setting is NAME=VALUE, not {text!r}")
     if value.lower() == "none":
         return name.replace("-", "_"), None
@@ -58,11 +59,18 @@ def reproduce(args: list[str]) -> int:
         ),
         flags.switch("dry_run", "Say what would be trained, and how long that takes by a few measured steps."),
         flags.flag("check", Path, default=None, help="Recompute every verdict below this folder from its numbers."),
-        flags.flag("page", Path, default=None, help="Write the README.md of this folder of results."),
+        flags.flag(
+            "page",
+            Path,
+            default=None,
+            help="Write the README.md of this folder of results, and the result.md of each.",
+        ),
         flags.switch("json", flags.JSON),
     ]
     parsed = flags.parse(USAGE, ABOUT, fields, rest)
-    settings = {**flags.values(parsed.reproduce), "settings": dict(parsed.set)}
+    settings = {**flags.values(parsed.reproduce), "settings": _settings(parsed.set)}
+    if bool(names) + (parsed.check is not None) + (parsed.page is not None) > 1:
+        raise UsageError("--check and --page take a folder each, and go neither together nor with names of figures")
     if parsed.check is not None:
         return _check(parsed.check, parsed.json)
     if parsed.page is not None:
@@ -71,28 +79,52 @@ def reproduce(args: list[str]) -> int:
     if not names:
         _list(settings["out"], settings["device"], parsed.json)
         return 0
-    try:
+    with as_usage_errors():
         chosen = catalogue.chosen(names)
-    except UntwineError as error:
-        raise UsageError(str(error)) from None
+        _check_request(chosen, settings)
     if parsed.dry_run:
         _dry_run([experiment.name for experiment in chosen], settings, parsed.json)
         return 0
-    results = [running.reproduce(experiment.name, **settings) for experiment in chosen]
+    if imports.IMPORTED:
+        settings["prepare"] = functools.partial(imports.import_parts, tuple(imports.IMPORTED))
+    results = []
+    for experiment in chosen:
+        results.append(running.reproduce(experiment.name, **settings))
+        if not parsed.json:  # at once: the next may take hours, or fail
+            _show(results[-1], Path(settings["out"]))
     if parsed.json:
         output.as_json({"results": [result.to_json() for result in results]})
-        return 0
-    for result in results:
-        _show(result, Path(settings["out"]))
-    return 0
+    return 1 if any(result.problems for result in results) else 0
+
+
+def _settings(given: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """The settings of the command line; one that is given twice is refused."""
+    names = [name for name, _ in given]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"{name} is given more than once")
+    return dict(given)
+
+
+def _check_request(chosen: Sequence[Any], settings: Mapping[str, Any]) -> None:
+    """Refuse settings that cannot be, for all figures before the first of them is begun."""
+    from untwine.experiments.engine import costs
+    from untwine.launch import mapping, tasks
+    from untwine.train.devices import pick_device
+
+    mapping.check(settings["engine"], tasks.Means(**{key: settings[key] for key in ("workers", "gpus", "address")}))
+    pick_device(settings["device"])
+    changes = costs.changed(settings["seeds"], settings["settings"])
+    for experiment in chosen:
+        experiment.plan(experiment.settings(settings["scale"], **changes))
 
 
 def _show(result: Any, out: Path) -> None:
     """Print the findings of a result, and where its page is."""
     from untwine.experiments.engine import running
-    from untwine.experiments.engine.result import VERDICTS
+    from untwine.experiments.engine.result import VERDICTS, verdict
 
-    output.paragraph(f"{result.name} ({result.scale}): {VERDICTS[result.verdict]}")
+    output.paragraph(f"{result.name} ({result.scale}): {verdict(result)}")
     output.paragraph(f"  {result.claim}")
     rows = [
         [
@@ -105,7 +137,7 @@ def _show(result: Any, out: Path) -> None:
         for finding in result.findings
     ]
     if rows:
-        output.table(["claim", "paper", "ours", "p", "verdict"], rows, lines=True)
+        output.table(["claim", "paper", "ours", "p, corrected", "verdict"], rows, lines=True)
     for problem in (*dict.fromkeys(finding.why for finding in result.findings if finding.why), *result.problems):
         output.paragraph(f"- {problem}")
     output.say(f"The page is {out / result.name / running.folder_name(result.scale, result.changes) / 'result.md'}\n")
@@ -173,14 +205,14 @@ def _dry_run(names: list[str], settings: dict[str, Any], as_json: bool) -> None:
 def _check(folder: Path, as_json: bool) -> int:
     from untwine.experiments.engine import pages
 
-    found, wrong = pages.results(folder), pages.check(folder)
+    found, wrong = pages.stored(folder), pages.check(folder)
     if as_json:
         output.as_json({"results": len(found), "wrong": wrong})
     else:
         for text in wrong:
             output.paragraph(text)
         output.say(
-            f"{len(found)} results; "
-            + (f"{len(wrong)} are wrong" if wrong else "every verdict follows from its numbers")
+            f"{len(found)} result{'s' * (len(found) != 1)}; "
+            + (f"wrong: {len(wrong)}" if wrong else "every verdict follows from its numbers")
         )
-    return 1 if wrong or not found else 0
+    return 1 if wrong else 0

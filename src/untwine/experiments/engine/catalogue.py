@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 
 from untwine import experiments as room
-from untwine.errors import UntwineError, unknown
+from untwine.errors import UntwineError, unregistered
 from untwine.experiments.engine.contract import Experiment, registered
 
 # Modules of the room that are not the file of a paper.
@@ -34,8 +34,11 @@ def find(name: str) -> Experiment:
     papers_own = [other for other in known if other.partition("/")[2] == name]
     if papers_own:
         raise UntwineError(f"a figure is named with its paper: {' or '.join(papers_own)}, not {name!r}")
+    if name in (of_papers := {experiment.paper for experiment in known.values()}):
+        some = next(other for other in known if other.startswith(f"{name}/"))
+        raise UntwineError(f"{name!r} is a paper: name one of its figures or tables, such as {some}")
     if name not in known:
-        raise unknown("figure or table", name, known)
+        raise unregistered("figure or table", name, [*known, *of_papers])
     return known[name]
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 from untwine.arguments import bind
 from untwine.data import Dataset
-from untwine.errors import UntwineError, unknown
+from untwine.errors import UntwineError, brief, unknown
 from untwine.experiments.engine.findings import Claim
 from untwine.experiments.engine.rows import Row, Rows
+from untwine.failures import failure
 from untwine.train.ensemble import Ensemble
+from untwine.train.remarks.slips import place
 from untwine.train.run import Run
 
 if TYPE_CHECKING:
@@ -158,11 +161,45 @@ class Experiment:
         if scale not in SCALES:
             raise unknown("scale", scale, SCALES)
         own = dict(self.scales.get(scale, {}))
-        return bind(f"experiment {self.name!r}", self.function, kwargs={**own, **changes})
+        what = f"experiment {self.name!r}"
+        usual = bind(what, self.function, kwargs=own)
+        settings = bind(what, self.function, kwargs={**own, **changes})
+        for key, value in settings.items():
+            if value == () and usual[key] != ():
+                raise UntwineError(f"{key} of {what} must have a value or more, not none")
+        return settings
 
     def plan(self, settings: Mapping[str, Any]) -> Plan:
-        """The plan for these settings."""
-        return self.function(**settings)
+        """The plan for these settings; those of which there is none are refused."""
+        try:
+            plan = self.function(**settings)
+        except UntwineError:
+            raise
+        except Exception as error:
+            why = f"{place(error.__traceback__)}: {brief(error)}"
+            raise UntwineError(f"{self.name} has no plan for these settings{why}") from error
+        columns = [repr(sorted(case.columns.items())) for case in plan.cases]
+        for case, same in zip(plan.cases, columns, strict=True):
+            if columns.count(same) > 1:  # its models would count twice
+                raise UntwineError(f"{self.name} has two cases of {dict(case.columns)}: a setting repeats a value")
+        return plan
+
+    @contextlib.contextmanager
+    def blamed(self, what: str) -> Iterator[None]:
+        """Name the part of a user's own experiment that fails, and its line; a bug of ours keeps its traceback.
+
+        Args:
+            what: The part.
+        """
+        try:
+            yield
+        except UntwineError:
+            raise
+        except Exception as error:
+            if self.function.__module__.startswith("untwine.") or failure(error) is not None:
+                raise
+            why = f"{place(error.__traceback__)}: {brief(error)}"
+            raise UntwineError(f"{what} of {self.name} failed{why}") from error
 
 
 _EXPERIMENTS: dict[str, Experiment] = {}

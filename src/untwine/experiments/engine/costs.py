@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from untwine.errors import UntwineError
 from untwine.experiments.engine import catalogue
 from untwine.experiments.engine.rows import Row
 from untwine.experiments.engine.store import OUT, Store
@@ -15,6 +16,8 @@ from untwine.launch.costs import hardware
 
 def changed(seeds: str | None, settings: Mapping[str, Any] | None) -> dict[str, Any]:
     """The settings that differ from a scale's."""
+    if seeds is not None and "seeds" in (settings or {}):
+        raise UntwineError("seeds is given more than once")
     return {**({} if seeds is None else {"seeds": seeds}), **(settings or {})}
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from untwine import files
-from untwine.errors import UntwineError
+from untwine.errors import UntwineError, brief
 from untwine.experiments.engine import catalogue
 from untwine.experiments.engine.contract import SCALES
-from untwine.experiments.engine.findings import UNTESTABLE, judge, overall
-from untwine.experiments.engine.result import FILE, VERDICTS, Result
+from untwine.experiments.engine.findings import judge, overall
+from untwine.experiments.engine.result import FILE, PAGE, Result, line, page_of, row, verdict
 
 HEAD = """# Results
 
@@ -20,18 +22,15 @@ from the result files by `untwine reproduce --page results`; `untwine reproduce 
 verdict from the numbers in them.
 """
 
+# What a finding says beside its verdict.
+STATED = ("ours", "paper", "test", "p", "corrected", "effect", "models")
 MARKER = "<!-- what follows is written by hand -->"
 
 
 def results(folder: str | Path) -> dict[Path, Result]:
     """All results below a folder, in the order of the papers and of their figures, by their files."""
     order = list(catalogue.experiments())
-    if not Path(folder).is_dir():
-        raise UntwineError(f"{folder} is no folder of results")
-    found = {file: Result.read(file) for file in sorted(Path(folder).rglob(FILE))}
-
-    if not found:
-        raise UntwineError(f"{folder} holds no results: there is no {FILE} below it")
+    found = {file: Result.read(file) for file in stored(folder)}
 
     def place(item: tuple[Path, Result]) -> tuple[int, int]:
         name, scale = item[1].name, item[1].scale
@@ -40,28 +39,54 @@ def results(folder: str | Path) -> dict[Path, Result]:
     return dict(sorted(found.items(), key=place))
 
 
+def stored(folder: str | Path) -> list[Path]:
+    """The files of results below a folder; one that has none is refused."""
+    if not Path(folder).is_dir():
+        raise UntwineError(f"{folder} is no folder of results")
+    found = sorted(Path(folder).rglob(FILE))
+    if not found:
+        raise UntwineError(f"{folder} holds no results: there is no {FILE} below it")
+    return found
+
+
 def check(folder: str | Path) -> list[str]:
-    """What is wrong with the results below a folder: verdicts that do not follow from the stored numbers."""
+    """What is wrong with the results below a folder: what cannot be read, or does not follow from the numbers."""
     wrong = []
-    for file, result in results(folder).items():
+    for file in stored(folder):
         try:
-            experiment = catalogue.find(result.name)
-            plan = experiment.plan(experiment.settings(result.scale, **result.settings))
+            wrong += [f"{file}: {text}" for text in _wrong(Result.read(file))]
         except UntwineError as error:
-            wrong.append(f"{file}: {error}")
-            continue
-        hidden = experiment.hidden.get(result.scale, "")
-        findings = judge(plan.claims, result.rows, result.published, hidden)
-        if list(plan.published) != list(result.published):
-            wrong.append(f"{file}: the paper's numbers are not those of the experiment now")
-        for now, stored in zip(findings, result.findings, strict=False):
-            if (now.text, now.verdict) != (stored.text, stored.verdict):
-                wrong.append(f"{file}: {stored.text!r} is {stored.verdict!r}, but the numbers say {now.verdict!r}")
-        if len(findings) != len(result.findings):
-            wrong.append(f"{file}: it has {len(result.findings)} claims, but the experiment {len(findings)} now")
-        if overall(findings) != result.verdict:
-            wrong.append(f"{file}: its verdict is {result.verdict!r}, but the numbers say {overall(findings)!r}")
+            wrong.append(str(error) if str(file) in str(error) else f"{file}: {error}")
+        except (TypeError, ValueError, LookupError) as error:  # columns that no measure gives
+            wrong.append(f"{file}: its numbers cannot be judged: {brief(error)}")
     return wrong
+
+
+def _wrong(result: Result) -> Iterator[str]:
+    """Verdicts and statistics of a result that do not follow from its numbers."""
+    experiment = catalogue.find(result.name)
+    plan = experiment.plan(experiment.settings(result.scale, **result.settings))
+    with experiment.blamed("a claim"):
+        findings = judge(plan.claims, result.rows, result.published, experiment.hidden.get(result.scale, ""))
+    if list(plan.published) != list(result.published):
+        yield "the paper's numbers are not those of the experiment now"
+    for now, stored in zip(findings, result.findings, strict=False):
+        if (now.text, now.verdict) != (stored.text, stored.verdict):
+            yield f"{stored.text!r} is {stored.verdict!r}, but the numbers say {now.verdict!r}"
+        elif changed := [key for key in STATED if not _alike(getattr(now, key), getattr(stored, key))]:
+            one = changed[0]
+            yield f"{one} of {stored.text!r} is {getattr(stored, one)!r}, but the numbers say {getattr(now, one)!r}"
+    if len(findings) != len(result.findings):
+        yield f"it has {len(result.findings)} claims, but the experiment {len(findings)} now"
+    if overall(findings) != result.verdict:
+        yield f"its verdict is {result.verdict!r}, but the numbers say {overall(findings)!r}"
+
+
+def _alike(now: Any, stored: Any) -> bool:
+    """Whether two values of a finding are the same, up to what other versions of NumPy and SciPy compute."""
+    if isinstance(now, float) and isinstance(stored, float):
+        return math.isclose(now, stored, rel_tol=1e-6, abs_tol=1e-12)
+    return now == stored
 
 
 def page(folder: str | Path, below: str = "") -> str:
@@ -75,18 +100,20 @@ def page(folder: str | Path, below: str = "") -> str:
         (result.name, json.dumps(dict(result.changes))): (file, result) for file, result in results(folder).items()
     }
     lines = [HEAD]
-    for paper in catalogue.papers():
-        rows = [(file, result) for file, result in largest.values() if result.name.startswith(f"{paper}/")]
-        if rows:
-            lines += [f"## {paper}", "", "| figure | claim | paper | ours | scale, models | verdict | |"]
-            lines += ["| --- | --- | --- | --- | --- | --- | --- |"]
-            lines += [_row(Path(folder), file, result) for file, result in rows]
-            lines += [""]
+    papers = dict.fromkeys(result.name.partition("/")[0] for _, result in largest.values())
+    for paper in papers:
+        rows = [(file, result) for file, result in largest.values() if result.name.partition("/")[0] == paper]
+        lines += [f"## {line(paper)}", "", "| figure | claim | paper | ours | scale, models | verdict | |"]
+        lines += ["| --- | --- | --- | --- | --- | --- | --- |"]
+        lines += [_row(Path(folder), file, result) for file, result in rows]
+        lines += [""]
     return "\n".join([*lines, below])
 
 
 def write_page(folder: str | Path) -> Path:
-    """Write the page into the folder; whatever stands below its last generated line stays."""
+    """Write the page into the folder, and that of each result; what stands below the last generated line stays."""
+    for file, result in results(folder).items():
+        files.write(file.with_name(PAGE), page_of(result).encode())
     target = Path(folder) / "README.md"
     old = target.read_text() if target.exists() else ""
     below = old.partition(MARKER)[2]
@@ -98,15 +125,8 @@ def _row(folder: Path, file: Path, result: Result) -> str:
     place = file.parent.relative_to(folder).as_posix()
     picture = f"[picture]({place}/{result.figures[0]})" if result.figures else ""
     figure = f"[{result.name.partition('/')[2]}]({place}/result.md)"
-    cells = [figure, result.claim, *_sides(result), f"{place.rpartition('/')[2]}, {result.about['members']}"]
-    return "| " + " | ".join([*cells, _verdict(result), picture]) + " |"
-
-
-def _verdict(result: Result) -> str:
-    """The verdict, and how many of the claims it is about, where not all could be tested."""
-    tested = sum(finding.verdict != UNTESTABLE for finding in result.findings)
-    some = f" ({tested} of {len(result.findings)} claims tested)" if 0 < tested < len(result.findings) else ""
-    return VERDICTS[result.verdict] + some
+    cells = [figure, result.claim, *_sides(result), f"{place.rpartition('/')[2]}, {result.about.get('members', 0)}"]
+    return row([*cells, verdict(result), picture])
 
 
 def _sides(result: Result) -> Sequence[str]:

@@ -12,13 +12,15 @@ from statistics import fmean
 from typing import Any
 
 from untwine import files
-from untwine.errors import UntwineError
-from untwine.experiments.engine.findings import Finding, Verdict
-from untwine.experiments.engine.rows import Row, Rows
+from untwine.arguments import bind, coerce
+from untwine.errors import UntwineError, printable
+from untwine.experiments.engine.findings import UNTESTABLE, Finding, Verdict
+from untwine.experiments.engine.rows import Row, Rows, checked_rows
 from untwine.metrics.statistics import summary
 
 FORMAT = 1
 FILE = "result.json"
+PAGE = "result.md"
 SHOWN = 60  # rows of the table of numbers
 
 
@@ -67,44 +69,54 @@ class Result:
     def from_json(cls, value: Mapping[str, Any]) -> Result:
         """The result that JSON describes."""
         values = {key: item for key, item in value.items() if key != "format"}
-        for key in ("figures", "caveats", "problems"):
-            values[key] = tuple(values[key])
-        values["findings"] = tuple(Finding(**finding) for finding in values["findings"])
-        return cls(**{**values, "rows": Rows(values["rows"]), "published": Rows(values["published"])})
+        for key in ("rows", "published"):
+            values[key] = Rows(checked_rows(coerce(values[key], list[dict[str, Any]], key)))
+        findings = coerce(values["findings"], list[dict[str, Any]], "findings")
+        values["findings"] = tuple(Finding(**bind("a finding", Finding, kwargs=finding)) for finding in findings)
+        return cls(**bind("a result", cls, kwargs=values))
 
     @classmethod
     def read(cls, file: Path) -> Result:
         """The result of a file; one that is no result is refused."""
         try:
-            value = json.loads(file.read_text())
-            if value["format"] != FORMAT:
-                raise ValueError(f"its format is {value['format']}")
+            value = coerce(json.loads(file.read_text()), dict[str, Any], "it")
+            if value.get("format") != FORMAT:
+                raise ValueError(f"its format is {value.get('format')}, not {FORMAT}")
             return cls.from_json(value)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except KeyError as error:
+            raise UntwineError(f"{file} is not a result that this version can read: it has no {error}") from None
+        except (OSError, ValueError, RecursionError, UntwineError) as error:
             raise UntwineError(f"{file} is not a result that this version can read: {error}") from None
 
     def write(self, folder: Path) -> None:
         """Write both files into a folder."""
         text = json.dumps(self.to_json(), indent=1, allow_nan=False, default=list) + "\n"
         files.write(folder / FILE, text.encode())
-        files.write(folder / "result.md", page(self).encode())
+        files.write(folder / PAGE, page_of(self).encode())
 
 
-def page(result: Result) -> str:
+def verdict(result: Result) -> str:
+    """The verdict in words, and how many of the claims it is about, where not all could be tested."""
+    tested = sum(finding.verdict != UNTESTABLE for finding in result.findings)
+    some = f" ({tested} of {len(result.findings)} claims tested)" if 0 < tested < len(result.findings) else ""
+    return VERDICTS[result.verdict] + some
+
+
+def page_of(result: Result) -> str:
     """The page of a result: claim, pictures, findings, numbers beside the paper's, settings, and how it was made."""
     about = result.about
-    lines = [f"# {result.name}: {VERDICTS[result.verdict]}", "", result.claim, ""]
+    lines = [f"# {line(result.name)}: {verdict(result)}", "", line(result.claim), ""]
     lines += [f"![{name.removesuffix('.png')}]({name})" for name in result.figures]
     lines += ["", "## What the paper says, and what we find", "", *findings_table(result.findings), ""]
     whys = dict.fromkeys(f"{finding.text}: {finding.why}" for finding in result.findings if finding.why)
-    lines += [f"- {text}" for text in whys]
+    lines += [f"- {line(text)}" for text in whys]
     if result.caveats:
-        lines += ["", "## In what this differs from the paper", "", *(f"- {text}" for text in result.caveats)]
+        lines += ["", "## In what this differs from the paper", "", *(f"- {line(text)}" for text in result.caveats)]
     if result.problems:
-        lines += ["", "## What could not be done here", "", *(f"- {text}" for text in result.problems)]
+        lines += ["", "## What could not be done here", "", *(f"- {line(text)}" for text in result.problems)]
     lines += ["", "## Numbers", "", *numbers_table(result.rows, result.published)]
     lines += ["", "## How it was made", "", f"    {command(result)}", ""]
-    lines += [f"- {key}: {_text(value)}" for key, value in result.settings.items()]
+    lines += [f"- {key}: {line(_text(value))}" for key, value in result.settings.items()]
     lines += [f"- {key.replace('_', ' ')}: {_text(value)}" for key, value in about.items()]
     return "\n".join(lines) + "\n"
 
@@ -172,7 +184,25 @@ def _mean(values: Sequence[float]) -> list[str]:
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     lines = [heads, ["---"] * len(heads), *rows]
-    return ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
+    return [row(cells) for cells in lines]
+
+
+def row(cells: Sequence[str]) -> str:
+    r"""A row of a Markdown table.
+
+    >>> row(["a | b", "two\nlines"])
+    '| a \\| b | two lines |'
+    """
+    return "| " + " | ".join(line(cell).replace("|", "\\|") for cell in cells) + " |"
+
+
+def line(text: str) -> str:
+    """A text of an experiment in one line of Markdown, in which no HTML begins.
+
+    >>> line("<b>a\\nb")
+    '&lt;b>a b'
+    """
+    return printable(" ".join(text.split())).replace("<", "&lt;")
 
 
 def _text(value: Any) -> str:

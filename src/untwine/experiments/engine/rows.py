@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from untwine.coercion import coerce
+
 # {"method": "JL1-VAE", "rho": 0.1, "seed": 3, "measure": "local_mig", "value": 0.12}
 Row = dict[str, Any]
 
@@ -74,6 +76,20 @@ class Rows(Sequence[Row]):
     def values(self) -> list[float]:
         """The numbers, without those that cannot be otherwise."""
         return [row["value"] for row in self._rows if row.get("value") is not None]
+
+
+def checked_rows(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
+    """Rows whose values are finite numbers, or None; others are refused.
+
+    >>> checked_rows([{"measure": "mig", "value": float("nan")}])
+    Traceback (most recent call last):
+    untwine.errors.UntwineError: a value of 'mig' must be finite, not nan
+    """
+    known = [dict(row) for row in rows]
+    for row in known:
+        if "value" in row:
+            row["value"] = coerce(row["value"], float | None, f"a value of {row.get('measure', '')!r}")
+    return known
 
 
 def _fits(row: Row, key: str, value: Any) -> bool:

@@ -6,7 +6,6 @@ import functools
 import platform
 import re
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,24 +14,27 @@ from typing import Any, Literal
 from untwine._version import __version__
 from untwine.arguments import checked
 from untwine.bench.devices import describe
-from untwine.errors import Diverged, Interrupted, Unavailable, UntwineError
+from untwine.errors import Diverged, Interrupted, Unavailable, UntwineError, warn
 from untwine.experiments.engine import catalogue
-from untwine.experiments.engine.contract import Case, Fact, Measure, Plan, Trained
+from untwine.experiments.engine.contract import Case, Experiment, Fact, Measure, Plan, Trained
 from untwine.experiments.engine.costs import changed
 from untwine.experiments.engine.findings import judge, overall
 from untwine.experiments.engine.result import Result
-from untwine.experiments.engine.rows import Row, Rows
+from untwine.experiments.engine.rows import Row, Rows, checked_rows
 from untwine.experiments.engine.store import OUT, Store
 from untwine.launch.costs import hardware
 from untwine.launch.mapping import Engine, check
 from untwine.launch.tasks import Means
 from untwine.launch.units import work
+from untwine.locks import locked
 from untwine.progress import track
 from untwine.report.saving import save
 from untwine.train.devices import pick_device
+from untwine.train.member import digest
 
 # What leaves a part of an experiment out, and does not end it.
 MISSING = (Unavailable, Diverged)
+LONGEST = 100  # characters of a folder's name, as systems allow about 255 bytes
 
 
 @dataclass
@@ -65,6 +67,7 @@ def reproduce(
     workers: int | None = None,
     gpus: float | None = None,
     address: str | None = None,
+    prepare: Callable[[], None] | None = None,
     progress: bool | None = None,
 ) -> Result:
     """Reproduce a figure or a table, and return what came of it.
@@ -84,33 +87,38 @@ def reproduce(
         workers: The most packs of models that train at once; by default as many as there are GPUs, or cores.
         gpus: GPUs for each pack; by default one where there are any. Ray also takes parts, such as 0.5.
         address: The address of a Ray cluster, or "auto"; by default Ray is started on this machine.
+        prepare: Is called in each worker first, to import parts of your own.
         progress: Whether to show progress bars; by default on a terminal.
     """
     experiment = catalogue.find(name)
     changes = changed(seeds, settings)
     settings = experiment.settings(scale, **changes)
     plan, store, target = experiment.plan(settings), Store(out), pick_device(device)
-    means = Means(workers, gpus, address=address)
+    folder = store.path / name / folder_name(scale, changes)
+    means = Means(workers, gpus, address=address, prepare=prepare)
     check(engine, means)
+    store.refuse_place(folder)
     begun = time.monotonic()
     problems: list[str] = []
-    try:
-        how = functools.partial(work, engine=engine, means=means, progress=progress)
-        _train(plan, store, device, f"{name} ({scale})", problems, how)
-        opened: dict[int, Trained] = {}
-
-        def open_case(case: Case) -> Trained:
-            if id(case) not in opened:
-                opened[id(case)] = store.trained(case, target)
-            return opened[id(case)]
-
-        rows = Rows(_measure(plan, store, open_case, again, problems, progress))
-    except Interrupted:
-        raise Interrupted("interrupted; what was done is kept: the same command goes on from there") from None
     published = Rows(plan.published)
-    findings = judge(plan.claims, rows, published, experiment.hidden.get(scale, ""))
-    folder = Path(out) / name / folder_name(scale, changes)
-    drawn = _draw(plan, Outcome(rows, published, plan.cases, open_case), folder, problems)
+    try:
+        with locked(folder):  # the same command elsewhere would write the same result
+            how = functools.partial(work, engine=engine, means=means, progress=progress)
+            _train(plan, store, device, f"{name} ({scale})", problems, how)
+            opened: dict[int, Trained] = {}
+
+            def open_case(case: Case) -> Trained:
+                if id(case) not in opened:
+                    opened[id(case)] = store.trained(case, target)
+                return opened[id(case)]
+
+            rows = Rows(_measure(experiment, plan, store, open_case, again, problems, progress))
+            with experiment.blamed("a claim"):
+                findings = judge(plan.claims, rows, published, experiment.hidden.get(scale, ""))
+            outcome = Outcome(rows, published, plan.cases, open_case)
+            drawn = tuple(_draw(experiment, plan, outcome, folder, problems))
+    except (Interrupted, KeyboardInterrupt):
+        raise Interrupted("interrupted; what was done is kept: the same command goes on from there") from None
     about = {"untwine": __version__, "python": platform.python_version(), **describe(target)}
     about |= {"seconds": round(time.monotonic() - begun, 1), **store.facts(plan.cases)}
     result = Result(
@@ -123,7 +131,7 @@ def reproduce(
         findings=tuple(findings),
         rows=rows,
         published=published,
-        figures=tuple(drawn),
+        figures=drawn,
         caveats=tuple(plan.caveats),
         problems=tuple(dict.fromkeys(problems)),
         about=about,
@@ -141,9 +149,13 @@ def folder_name(scale: str, changes: Mapping[str, Any]) -> str:
 
     >>> folder_name("paper", {}), folder_name("paper", {"seeds": "0-4", "columns": None})
     ('paper', 'paper-seeds-0-4-columns-none')
+    >>> folder_name("smoke", {"betas": [-1, 2]}), len(folder_name("smoke", {"betas": list(range(999))}))
+    ('smoke-betas-minus1-2', 117)
     """
     words = [word for key, value in changes.items() for word in (key, "none" if value is None else str(value))]
-    return "-".join([scale, *(re.sub(r"[^\w.]+", "-", word).strip("-.") for word in words)])
+    plain = [re.sub(r"(?<![\w.])-(?=[\d.])", "minus", word) for word in words]
+    name = "-".join([scale, *(re.sub(r"[^\w.]+", "-", word).strip("-.") for word in plain)])
+    return name if len(name) <= LONGEST else f"{name[:LONGEST]}-{digest(words)}"
 
 
 def _train(
@@ -153,13 +165,14 @@ def _train(
     for unit, done in how(store.units(plan.cases, device), what=f"training for {what}"):
         problems += done["problems"]
         for note in done["notes"]:
-            warnings.warn(note, stacklevel=3)
+            warn(note)
         if unit.run is not None and done["pace"] is not None:
             store.note_pace(unit.run.members()[0], hardware(device), done["pace"])
     store.forget()
 
 
 def _measure(
+    experiment: Experiment,
     plan: Plan,
     store: Store,
     open_case: Callable[[Case], Trained],
@@ -170,11 +183,15 @@ def _measure(
     """The rows of all facts, and of all measures of all cases."""
     for fact in track(plan.facts, "measuring data", len(plan.facts), progress):
         key = {"fact": fact.name, "arguments": dict(fact.arguments)}
-        yield from _kept(store, key, (), functools.partial(_of_fact, fact), again, problems)
+        with experiment.blamed(f"the fact {fact.name!r}"):
+            known = _kept(store, key, (), functools.partial(_of_fact, fact), again, problems)
+        yield from known
     pairs = [(case, measure) for case in plan.cases for measure in plan.measures]
     for case, measure in track(pairs, "measuring models", len(pairs), progress):
         ids = [member.id for member in case.run.members()]
-        known = _kept(store, measure.key, ids, functools.partial(_of_case, measure, case, open_case), again, problems)
+        with experiment.blamed(f"the measure {getattr(measure, 'name', type(measure).__name__)!r}"):
+            compute = functools.partial(_of_case, measure, case, open_case)
+            known = _kept(store, measure.key, ids, compute, again, problems)
         yield from ({**case.columns, **row} for row in known)
 
 
@@ -199,7 +216,7 @@ def _kept(
     if known is not None:
         return known
     try:
-        rows = compute()
+        rows = checked_rows(compute())
     except MISSING as error:
         problems.append(_first_line(error))
         return []
@@ -207,18 +224,19 @@ def _kept(
     return rows
 
 
-def _draw(plan: Plan, outcome: Outcome, folder: Path, problems: list[str]) -> Iterator[str]:
+def _draw(experiment: Experiment, plan: Plan, outcome: Outcome, folder: Path, problems: list[str]) -> Iterator[str]:
     """Draw every figure as PNG and SVG, and yield the names of the PNGs."""
     for name, draw in plan.figures.items():
         try:
-            figure = draw(outcome)
+            with experiment.blamed(f"the picture {name!r}"):
+                figure = draw(outcome)
+                for kind in ("png", "svg"):
+                    save(figure, folder / f"{name}.{kind}")
         except UntwineError as error:
             if not problems and not isinstance(error, MISSING):
                 raise  # all that it needs is there
             problems.append(f"{name} is not drawn: {_first_line(error)}")
             continue
-        for kind in ("png", "svg"):
-            save(figure, folder / f"{name}.{kind}")
         yield f"{name}.png"
 
 

@@ -10,7 +10,7 @@ import torch
 
 from untwine import files
 from untwine._version import __version__
-from untwine.errors import Diverged, Unavailable
+from untwine.errors import Diverged, Unavailable, UntwineError
 from untwine.experiments.engine.contract import Case, Trained
 from untwine.experiments.engine.rows import Row
 from untwine.launch.members import Members
@@ -28,6 +28,17 @@ class Store(Members):
     `runs/` has the folders of runs, which sweeps know too; `measured/` has a file for each measure of each set of
     members.
     """
+
+    def refuse_place(self, folder: Path) -> None:
+        """Refuse a place where nothing can be written, before hours of training, and the folder of a run.
+
+        Args:
+            folder: Where the result goes.
+        """
+        if (self.path / "run.json").exists():
+            raise UntwineError(f"{self.path} holds a run of its own: choose another folder (--out)")
+        for place in (self.path / "runs", self.path / "measured", folder):
+            files.refuse_place(place, folder=True)
 
     def units(self, cases: Sequence[Case], device: str) -> list[Unit]:
         """What has to be trained for these cases.

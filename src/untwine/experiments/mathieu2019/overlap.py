@@ -10,6 +10,7 @@ import numpy as np
 
 from untwine import analysis
 from untwine import vocabulary as uw
+from untwine.arguments import Count
 from untwine.experiments.engine.claims import Beyond, Trend
 from untwine.experiments.engine.comparisons import Higher
 from untwine.experiments.engine.contract import Case, Outcome, Plan, Trained, case, experiment
@@ -56,7 +57,7 @@ OVERLAPS = {
     smoke={"seeds": "0-1", "steps": 5},
     small={"seeds": "0-4"},
 )
-def fig1(seeds: str = "0-9", steps: int = 3_000, points: int = 8, scale: float = 0.1) -> Plan:
+def fig1(seeds: str = "0-9", steps: int = 3_000, points: Count = 8, scale: float = 0.1) -> Plan:
     """The picture of both factors of decomposition (section 3), from trained models in place of a drawing.
 
     A VAE with one latent encodes a few points of a bent line, the first arm of a pinwheel. Overlap follows from beta
@@ -134,7 +135,7 @@ def fig3(
     steps: int = 500,
     betas: tuple[float, ...] = (0.01, 0.5, 1.0, 1.2),
     alphas: tuple[float, ...] = (1.0, 3.0, 5.0, 8.0),
-    points: int = 100,
+    points: Count = 100,
 ) -> Plan:
     """The aggregate posterior of the pinwheel under a prior of four clusters (section 6.2).
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from untwine import vocabulary as uw
+from untwine.arguments import Count
 from untwine.experiments.engine.claims import Trend
 from untwine.experiments.engine.comparisons import Higher, HigherGiven, NotHigher
 from untwine.experiments.engine.contract import Outcome, Plan, case, experiment
@@ -64,7 +65,7 @@ def fig2_left(
     steps: int = 230_400,
     betas: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0),
     dataset: Spec = SHAPES,
-    batch_size: int = 64,
+    batch_size: Count = 64,
     votes: int = 20_000,
     size: int = 1_000,
     precision: Precision = "bfloat16",
@@ -122,7 +123,7 @@ def fig2_right(
     steps: int = 230_400,
     nus: tuple[float, ...] = (1.0, 2.0, 5.0, 9.0, 20.0, 100.0),
     dataset: Spec = SHAPES,
-    batch_size: int = 64,
+    batch_size: Count = 64,
     votes: int = 20_000,
     size: int = 1_000,
     precision: Precision = "bfloat16",

@@ -9,6 +9,7 @@ import numpy as np
 
 from untwine import analysis
 from untwine import vocabulary as uw
+from untwine.arguments import Count
 from untwine.experiments.engine.claims import Trend
 from untwine.experiments.engine.comparisons import Higher, NotHigher
 from untwine.experiments.engine.contract import Outcome, Plan, Trained, case, experiment
@@ -74,7 +75,7 @@ def fig4(
     betas: tuple[float, ...] = (0.1, 1.0, 5.0),
     alphas: tuple[float, ...] = (0.0, 100.0, 250.0, 500.0, 1000.0),
     dataset: Spec = FASHION,
-    batch_size: int = 500,
+    batch_size: Count = 500,
     base: int = 32,
     examples: int = 60_000,
     precision: Precision = "bfloat16",
@@ -152,7 +153,7 @@ def fig5(
     beta: float = 1.0,
     gamma: float = 0.8,
     dataset: Spec = FASHION,
-    batch_size: int = 500,
+    batch_size: Count = 500,
     base: int = 32,
     examples: int = 10_000,
     precision: Precision = "bfloat16",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from untwine.arguments import Count
 from untwine.experiments.engine.claims import Beyond, Exactly, Trend
 from untwine.experiments.engine.comparisons import Exceeds
 from untwine.experiments.engine.contract import Fact, Plan, experiment
@@ -82,10 +83,10 @@ def fig6(
     frameworks: tuple[Framework, ...] = tuple(METHODS),
     betas: tuple[float, ...] = SWEEP,
     latents: tuple[int, ...] = (9, 25),
-    batch_size: int = 256,
+    batch_size: Count = 256,
     precision: Precision = "bfloat16",
     rendered: bool = True,
-    points: int | None = None,
+    points: Count | None = None,
 ) -> Plan:
     """MIG and DCI disentanglement over a sweep of beta and latents, by dataset and framework (Table A4, section 5.3).
 
@@ -145,13 +146,13 @@ def fig7(
     seeds: str = "0-4",
     steps: int = 57_600,
     beta: float = 0.001,
-    latents: int = 9,
+    latents: Count = 9,
     shown: int = 6,
-    batch_size: int = 256,
+    batch_size: Count = 256,
     precision: Precision = "bfloat16",
     size: int = 64,
     network: str = "michlo64",
-    points: int | None = None,
+    points: Count | None = None,
 ) -> Plan:
     """Traversals of the most useful latents of a β-VAE on XYSquares (section 5.3); models are Figure 9's of spacing 8.
 
@@ -214,12 +215,12 @@ def fig9(
     spacings: tuple[int, ...] = SPACINGS,
     frameworks: tuple[Framework, ...] = tuple(METHODS),
     betas: tuple[float, ...] = (0.001, 0.00316),
-    latents: int = 9,
-    batch_size: int = 256,
+    latents: Count = 9,
+    batch_size: Count = 256,
     precision: Precision = "bfloat16",
     size: int = 64,
     network: str = "michlo64",
-    points: int | None = None,
+    points: Count | None = None,
 ) -> Plan:
     """MIG and DCI disentanglement against the spacing of XYSquares, both betas of Table A4 together (section 5.4)."""
     settings: dict[str, Any] = {"seeds": seeds, "steps": steps, "batch_size": batch_size, "precision": precision}

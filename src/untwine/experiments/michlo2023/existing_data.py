@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from untwine import methods
+from untwine.arguments import Count
 from untwine.experiments.engine.claims import Beyond, Trend
 from untwine.experiments.engine.comparisons import Higher
 from untwine.experiments.engine.contract import Fact, Plan, case, experiment
@@ -168,9 +169,9 @@ def fig4(
     steps: int = 115_200,
     datasets: tuple[Data, ...] = ("Cars3D", "dSprites"),
     beta: float = 0.01,
-    latents: int = 9,
+    latents: Count = 9,
     traversals: int = 100,
-    batch_size: int = 256,
+    batch_size: Count = 256,
     precision: Precision = "bfloat16",
     rendered: bool = True,
 ) -> Plan:

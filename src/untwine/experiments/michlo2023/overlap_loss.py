@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from untwine.arguments import Count
 from untwine.experiments.engine.claims import Beyond
 from untwine.experiments.engine.comparisons import Higher
 from untwine.experiments.engine.contract import Plan, experiment
@@ -37,9 +38,9 @@ def fig10(
     seeds: str = "0-4",
     steps: int = 57_600,
     betas: tuple[float, float] = (0.0316, 0.0001),
-    latents: int = 25,
+    latents: Count = 25,
     traversals: int = 100,
-    batch_size: int = 256,
+    batch_size: Count = 256,
     precision: Precision = "bfloat16",
     size: int = 64,
     network: str = "michlo64",
@@ -109,12 +110,12 @@ def fig11(
     frameworks: tuple[Framework, ...] = tuple(METHODS),
     losses: tuple[Loss, ...] = ("MSE", "overlap"),
     betas: tuple[float, ...] = (0.0001, 0.0316),
-    latents: int = 25,
-    batch_size: int = 256,
+    latents: Count = 25,
+    batch_size: Count = 256,
     precision: Precision = "bfloat16",
     size: int = 64,
     network: str = "michlo64",
-    points: int | None = None,
+    points: Count | None = None,
 ) -> Plan:
     """MIG and DCI disentanglement on XYSquares with MSE and with the overlap loss (Eq. 11, section 6.1, Table A4).
 

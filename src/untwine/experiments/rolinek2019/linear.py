@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from untwine.analysis import alignment_angle, encoder_stages, excess, least_noise, turned
+from untwine.arguments import Count
 from untwine.experiments.engine.claims import Beyond, Exactly, Near, Trend
 from untwine.experiments.engine.comparisons import Higher
 from untwine.experiments.engine.contract import Fact, Outcome, Plan, Trained, experiment
@@ -35,7 +36,7 @@ def fig1(
     seeds: str = "0-9",
     steps: int | None = None,
     samples: int = 50_000,
-    batch_size: int = BATCH,
+    batch_size: Count = BATCH,
     factor: float = 1.0,
     lr: float | None = None,
 ) -> Plan:
@@ -77,7 +78,7 @@ def fig2(
     seeds: str = "0-9",
     steps: int | None = None,
     samples: int = 50_000,
-    batch_size: int = BATCH,
+    batch_size: Count = BATCH,
     factor: float = 1.0,
     lr: float | None = None,
 ) -> Plan:
@@ -138,7 +139,7 @@ def table_s4(
     seeds: str = "0-19",
     steps: int | None = None,
     samples: int = 50_000,
-    batch_size: int = BATCH,
+    batch_size: Count = BATCH,
     factor: float = 1.0,
     lr: float | None = None,
     jacobians: int = 100,
@@ -189,7 +190,7 @@ def fig_s5(
     seeds: str = "0-19",
     steps: int | None = None,
     samples: int = 50_000,
-    batch_size: int = BATCH,
+    batch_size: Count = BATCH,
     factor: float = 1.0,
     lr: float | None = None,
 ) -> Plan:

@@ -9,6 +9,7 @@ from typing import Any
 
 from untwine import data, methods
 from untwine.analysis import polarised_share
+from untwine.errors import refuse_unknown
 from untwine.experiments.engine.contract import Case, Trained, case
 from untwine.experiments.engine.measures import Computed, Scored
 from untwine.experiments.engine.rows import Row
@@ -148,6 +149,7 @@ class Training:
             shift: Added to all seeds, where runs must not begin alike.
             **columns: Further columns of the case.
         """
+        refuse_unknown("dataset of rolinek2019:", [name], PROBLEMS)
         problem, kind = PROBLEMS[name], ARCHITECTURES[architecture]
         steps = problem.steps(problem.epochs if epochs is None else epochs, self.batch_size)
         settings = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from untwine.arguments import Count
 from untwine.experiments.engine.claims import Beyond, Related, Trend
 from untwine.experiments.engine.comparisons import Higher
 from untwine.experiments.engine.contract import Outcome, Plan, experiment
@@ -89,7 +90,7 @@ def table1(
     sprites: str = SPRITES,
     likelihood: str = "squared-error",
     precision: Precision = "float32",
-    batch_size: int = BATCH,
+    batch_size: Count = BATCH,
     factor: float = 1.0,
     lr: float | None = None,
 ) -> Plan:
@@ -149,7 +150,7 @@ def table2(
     sprites: str = SPRITES,
     likelihood: str = "squared-error",
     precision: Precision = "float32",
-    batch_size: int = BATCH,
+    batch_size: Count = BATCH,
     factor: float = 1.0,
     lr: float | None = None,
     jacobians: int = 1_000,
@@ -217,7 +218,7 @@ def fig3(
     sprites: str = SPRITES,
     likelihood: str = "squared-error",
     precision: Precision = "float32",
-    batch_size: int = BATCH,
+    batch_size: Count = BATCH,
     factor: float = 1.0,
     lr: float | None = None,
     jacobians: int = 1_000,
@@ -271,7 +272,7 @@ def fig_s4(
     sprites: str = SPRITES,
     likelihood: str = "squared-error",
     precision: Precision = "float32",
-    batch_size: int = BATCH,
+    batch_size: Count = BATCH,
     lr: float | None = None,
     jacobians: int = 1_000,
 ) -> Plan:

@@ -48,7 +48,7 @@ def explained(error: Exception, own: str = "") -> UntwineError | None:
         return None
     said = str(error)
     meaning = next((text for signs, text in _MEANINGS if any(sign in said for sign in signs)), None)
-    return UntwineError(f"{part} cannot be trained with{_place(error.__traceback__)}: {meaning or brief(error)}")
+    return UntwineError(f"{part} cannot be trained with{place(error.__traceback__)}: {meaning or brief(error)}")
 
 
 def _penalty(frames: list[FrameType]) -> str:
@@ -61,7 +61,7 @@ def _penalty(frames: list[FrameType]) -> str:
     return ""
 
 
-def _place(trace: TracebackType | None) -> str:
+def place(trace: TracebackType | None) -> str:
     """The last line of code that belongs neither to untwine nor to an installed package."""
     places = [(Path(entry.filename), entry.lineno) for entry in traceback.extract_tb(trace)]
     own = [(file, line) for file, line in places if not _PACKAGES & set(file.parts) and _FOLDER not in file.parents]
