@@ -29,6 +29,7 @@ EXTRAS = {
     "onnx": ("untwine export --onnx", ("onnx", "onnxruntime", "onnxscript")),
     "hub": ("models on the Hugging Face hub", ("huggingface_hub",)),
     "ray": ("untwine sweep --engine ray", ("ray",)),
+    "parquet": ("table.parquet of a sweep", ("pyarrow",)),
     "pandas": ("Scores.to_frame", ("pandas",)),
     "tensorboard": ("untwine train --tensorboard", ("tensorboard",)),
 }
