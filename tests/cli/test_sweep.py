@@ -66,7 +66,7 @@ def test_from_a_dry_run_to_the_table(capsys: Captured):
     assert [path.name for path in Path().iterdir()] == [file]  # nothing was written
     assert sweep(file) == 0
     said = capsys.readouterr().out
-    assert "2 of 2" in said and "4 models: 4 done." in said and "sweeps/betas/table.csv" in said
+    assert "2 of 2" in said and "4 models: 4 done." in said and "sweeps/betas: table.csv" in said
     assert max(map(len, said.splitlines())) <= 80
     assert status(file, capsys)["members"] == {"done": 4}
     assert main(["sweep", "status", file]) == 0

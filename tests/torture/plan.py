@@ -8,10 +8,10 @@ SPREAD = ("kill at each write", "disk full")  # faults whose tries are spread ov
 
 # For each fault and target the number of tries: in all, and in the short form.
 PLAN: dict[tuple[str, str], tuple[int | str, int]] = {
-    ("kill at each write", "train"): (EACH, 5),
-    ("kill at each write", "checkpoint"): (340, 4),
-    ("kill at each write", "download"): (EACH, 10),
-    ("kill at each write", "score"): (EACH, 5),
+    ("kill at each write", "train"): (EACH, 3),
+    ("kill at each write", "checkpoint"): (340, 2),
+    ("kill at each write", "download"): (EACH, 16),
+    ("kill at each write", "score"): (EACH, 3),
     ("kill at each write", "sweep"): (80, 1),
     ("kill at each write", "sweep-processes"): (60, 0),
     ("kill at random", "train"): (60, 1),
@@ -21,10 +21,10 @@ PLAN: dict[tuple[str, str], tuple[int | str, int]] = {
     ("kill at random", "sweep"): (30, 0),
     ("kill at random", "sweep-processes"): (30, 0),
     ("kill at random", "sweep-spawned"): (4, 0),
-    ("disk full", "train"): (EACH, 3),
-    ("disk full", "checkpoint"): (200, 2),
+    ("disk full", "train"): (EACH, 2),
+    ("disk full", "checkpoint"): (200, 1),
     ("disk full", "download"): (EACH, 4),
-    ("disk full", "score"): (EACH, 3),
+    ("disk full", "score"): (EACH, 2),
     ("disk full", "sweep"): (60, 1),
     ("disk full", "sweep-processes"): (20, 0),
     ("read-only", "train"): (12, 1),

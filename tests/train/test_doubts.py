@@ -151,7 +151,7 @@ def test_the_cause_is_that_of_the_member() -> None:
 def test_other_data_than_those_of_training(tmp_path: Path) -> None:
     ensemble = uw.fit(tiny(steps=2))
     other = uw.datasets.synthetic_nonlinear(samples=300, seed=4)
-    with pytest.warns(UserWarning, match=r"not trained on synthetic_nonlinear\(samples=300, seed=4.*never have seen"):
+    with pytest.warns(UserWarning, match=r"not trained on synthetic-nonlinear\(samples=300, seed=4\).*never have seen"):
         uw.evaluate(ensemble, ["mig"], points=50, dataset=other)
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message=".*never")

@@ -8,6 +8,7 @@ import io
 import os
 import pickle
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -197,11 +198,15 @@ def _refuse_unreachable(address: str) -> None:
 
     A process of its own asks, since Ray cannot be asked with a limit of time.
     """
-    if "://" in address or not address.rpartition(":")[2].isdecimal():
+    host, _, port = address.rpartition(":")
+    if "://" in address or not port.isdecimal():
         return  # "auto", or another name that Ray knows
     command = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", address]
     try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=SECONDS_TO_ANSWER).close()
         asked = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_TO_ANSWER)
+    except (OSError, OverflowError) as error:  # at once, where nobody listens: Ray would ask again and again
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     except subprocess.TimeoutExpired:
         why = f"nothing of Ray's answers within {SECONDS_TO_ANSWER:g} s"
     else:

@@ -68,7 +68,7 @@ def sweep(args: list[str]) -> int:
         output.as_json(table.to_json())
     else:
         _show(table)
-        output.say(f"The table is in {', '.join(map(str, table.files(out)))}")
+        output.say(f"The table is in {out}: {', '.join(file.name for file in table.files(out))}")
     for note in [*table.problems, *table.notes[:SHOWN_NOTES]]:
         output.note(note)
     if len(table.notes) > SHOWN_NOTES:
