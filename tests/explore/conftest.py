@@ -15,7 +15,7 @@ import pytest
 
 import untwine as uw
 
-sys.path.insert(0, str(Path(__file__).parent))  # webdriver.py
+sys.path.insert(0, str(Path(__file__).parents[1] / "browsing"))  # webdriver.py
 
 if not (find_spec("starlette") and find_spec("uvicorn")):  # without the extra explore there is nothing to test
     collect_ignore_glob = ["test_*.py"]

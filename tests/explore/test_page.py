@@ -24,9 +24,8 @@ ARROW_RIGHT, PAGE_UP, HOME, DELETE, SHIFT = "\ue014", "\ue00e", "\ue011", "\ue01
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    browser = Browser()
-    yield browser
-    browser.close()
+    with Browser() as browser:
+        yield browser
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 import untwine as uw
 
-sys.path.insert(0, str(Path(__file__).parent))  # browser.py
+sys.path.insert(0, str(Path(__file__).parents[2] / "browsing"))  # webdriver.py
 
 DOTS = dict(size=16, positions=16, examples=100)
 

@@ -42,6 +42,12 @@ class Browser:
         session = self._call("POST", "", {"capabilities": {"alwaysMatch": wanted}})
         self.base += f"/{session['sessionId']}"
 
+    def __enter__(self) -> Browser:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
     def close(self) -> None:
         self._call("DELETE", "")
         self.driver.terminate()
@@ -67,6 +73,9 @@ class Browser:
     def click(self, selector: str) -> None:
         element = self._call("POST", "/element", {"using": "css selector", "value": selector})[_ELEMENT]
         self._call("POST", f"/element/{element}/click", {})
+
+    def resize(self, width: int, height: int) -> None:
+        self._call("POST", "/window/rect", {"width": width, "height": height})
 
     def devtools(self, command: str, **arguments: Any) -> Any:
         return self._call("POST", "/goog/cdp/execute", {"cmd": command, "params": arguments})
