@@ -36,7 +36,7 @@ class Results:
         if done["members"]:
             self._known = None
             content = {key: done[key] for key in ("members", "problems", "notes")}
-            files.write_json(self.path / f"{unit}.json", {**content, "sha256": files.checksum(content)})
+            files.write_json(self.path / f"{unit}.json", files.sealed(content))
 
     def read(self) -> dict[tuple[str, str], dict[str, Any]]:
         """What is known of each member, by the name of the folder in which it was trained and its id."""
@@ -69,9 +69,9 @@ class Results:
         for file in sorted(self.path.glob("*.json")):
             try:
                 content = files.parse_json(file.read_bytes())
-                stated = content.pop("sha256")
-                if files.checksum(content) != stated:
+                if not files.is_intact(content):
                     raise ValueError("it was changed")
+                del content[files.SEAL]  # a KeyError where there is none
             except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
                 warnings.warn(f"{file} is damaged ({error}); what it says is read from the run again", stacklevel=2)
                 continue
