@@ -166,7 +166,9 @@ def test_known_scores_are_read_from_a_benchmark(tmp_path):
     ]
     path = tmp_path / "quality.json"
     path.write_text(json.dumps({"rows": stored}))
-    (fact,) = plan(estimators.estimators, known=str(path), steps=100, models=("exact",)).facts
+    asked = ("exact", "β-VAE", "differences of .1", "differences of .001, every column", "differences of .03")
+    planned = plan(estimators.estimators, known=str(path), steps=100, models=asked)
+    (fact,) = planned.facts
     rows = Rows(fact.function(**fact.arguments))
     mig = rows.where(measure="local_mig", rho=0.1)
     assert {key: (r.values, [one["seed"] for one in r]) for key, r in mig.by("model").items()} == {
@@ -174,6 +176,8 @@ def test_known_scores_are_read_from_a_benchmark(tmp_path):
         "differences of .001, every column": ([0.3, 0.4], [3, 4]),
         "β-VAE": ([0.5, 0.6], [3, 4]),
     }
+    # What it does not have is trained: one that was never scored, and one that diverged.
+    assert [case.columns["model"] for case in planned.cases] == ["exact", "differences of .03"]
     assert rows.where(measure="seconds").values == pytest.approx([0.2, 0.2])  # 100 steps of 4 ms for two seeds
     with pytest.raises(UntwineError, match="is no file of `untwine bench quality`"):
         estimators.known_scores(str(tmp_path / "none.json"), 100, {})
@@ -182,7 +186,7 @@ def test_known_scores_are_read_from_a_benchmark(tmp_path):
 
 
 def test_stored_results_have_the_ten_models_of_figure_4():
-    (fact,) = plan(estimators.estimators, known=str(QUALITY), models=("exact",)).facts
+    (fact,) = plan(estimators.estimators, known=str(QUALITY)).facts
     rows = Rows(fact.function(**fact.arguments))
     chosen = rows.where(measure="local_mig", rho=0.1, model=["β-VAE", "differences of .1", "exact, every column"])
     assert {model: len(of_model) for model, of_model in chosen.by("model").items()} == {

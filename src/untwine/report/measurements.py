@@ -300,7 +300,9 @@ def _legend(figure: Figure, by_panel: Mapping[Any, Axes], published: bool) -> No
             [], [], color="0.3", marker="o", markerfacecolor="none", linestyle=":", linewidth=1
         )
     if entries:
-        style: dict[str, Any] = dict(ncols=min(len(entries), 5), fontsize=SMALL + 0.5, frameon=False)
+        # A letter is about .075 inches wide, a handle with its space as six of them.
+        fitting = int(figure.get_figwidth() / 0.075 / (max(map(len, entries)) + 6))
+        style: dict[str, Any] = dict(ncols=max(1, min(len(entries), 5, fitting)), fontsize=SMALL + 0.5, frameon=False)
         figure.legend(list(entries.values()), list(entries), loc="outside lower center", **style)
 
 

@@ -40,7 +40,9 @@ class Higher:
         test = statistics.compare(a, b)
         ours = against(fmean(a), fmean(b))
         count = len(a) + len(b)
-        return Finding(self.text, test.difference > 0, ours, paper, "Welch's t", test.p, None, test.effect, count)
+        # Two sets without any spread, such as seconds that were measured once, need no test.
+        name = "Welch's t" if test.p is not None else ""
+        return Finding(self.text, test.difference > 0, ours, paper, name, test.p, None, test.effect, count)
 
     def _values(self, rows: Rows, side: Where) -> list[float]:
         chosen = rows.where(measure=self.measure, **{**self.at, **side})

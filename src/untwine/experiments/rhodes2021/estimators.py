@@ -11,7 +11,7 @@ import untwine as uw
 from untwine.arguments import Count
 from untwine.bench import pace
 from untwine.bench.variants import read_variant
-from untwine.errors import UntwineError
+from untwine.errors import UntwineError, refuse_unknown
 from untwine.experiments.engine.comparisons import Alike, Higher
 from untwine.experiments.engine.contract import Case, Fact, Plan, Trained, case, experiment
 from untwine.experiments.engine.findings import Claim
@@ -51,6 +51,7 @@ ESTIMATORS: dict[str, dict[str, Any]] = {
     "differences of 1": {"eps": 1.0},
 }
 COSTS: dict[str, dict[str, Any]] = {
+    PAPER: {"columns": None, "eps": 0.001},
     "one column at every fourth step": {"every": 4},
     "one column at every second step": {"every": 2},
     "one column of a quarter of the images": {"images": 0.25},
@@ -132,16 +133,34 @@ def seconds(trained: Trained, steps: int) -> list[Row]:
     return trained.rows("seconds", [run.steps * second for second in each])
 
 
-def _chosen(models: Sequence[str], known: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    missing = [label for label in models if label not in known]
-    if missing:
-        raise UntwineError(f"unknown model {missing[0]!r}; there are {', '.join(map(repr, known))}")
-    return {label: known[label] for label in models}
+def _planned(
+    models: Sequence[str], arguments: Mapping[str, Mapping[str, Any]], known: str, anneal: int, *rest: Any
+) -> dict[str, Any]:
+    """The cases of a plan, the scores that a file has of other models, and what to say of these.
 
-
-def _known(known: str, steps: int, models: Mapping[str, Mapping[str, Any]]) -> list[Fact]:
-    arguments = dict(path=known, steps=steps, models={label: dict(own) for label, own in models.items()})
-    return [Fact("known scores", known_scores, arguments)] if known else []
+    Args:
+        models: The names of models; with none, all of `arguments`, or with a file those that it has.
+        arguments: The arguments of each model by its name.
+        known: The file; "" trains every model.
+        anneal: As in `cases`, like `rest` from there on.
+    """
+    refuse_unknown("model", models, arguments)
+    size, steps = rest[2], rest[4]
+    chosen = {label: dict(arguments[label]) for label in models or arguments}
+    if not known:
+        return dict(cases=cases(chosen, anneal, *rest), caveats=size_caveats(size))
+    given = dict(path=known, steps=steps, models=chosen)
+    before = {row["model"] for row in known_scores(**given)}
+    if not before:
+        raise UntwineError(f"{known} has no scores of these models after {steps:,} steps")
+    missing = {label: chosen[label] for label in models if label not in before}
+    caveat = (
+        f"Of these models, {'; '.join(label for label in chosen if label in before)}: scores and seconds are those of "
+        f"{Path(known).name}, which `untwine bench quality` wrote over time, with its own seeds, on its own hardware, "
+        "and not all with the same version, whose kernels became quicker."
+    )
+    facts = [Fact("known scores", known_scores, given)]
+    return dict(cases=cases(missing, anneal, *rest), facts=facts, caveats=[*size_caveats(size), caveat])
 
 
 def _better(text: str, first: str, second: str) -> Claim:
@@ -150,6 +169,10 @@ def _better(text: str, first: str, second: str) -> Claim:
 
 def _equal(text: str, first: str, second: str) -> Claim:
     return Alike(text, "local_mig", {"model": first}, {"model": second}, ALIKE["local_mig"], {"rho": 0.1})
+
+
+def _whose(label: str) -> str:
+    return "the paper's own estimator" if label == PAPER else label
 
 
 _ESTIMATORS = {BETA_VAE: {}, **ESTIMATORS}
@@ -169,7 +192,7 @@ def estimators(
     anneal: Count = 100_000,
     beta: float = 4.0,
     gamma: float = 0.1,
-    models: tuple[str, ...] = tuple(_ESTIMATORS),
+    models: tuple[str, ...] = (),
     known: str = "",
     size: Size = 64,
     lr: float = 1e-4,
@@ -181,12 +204,13 @@ def estimators(
     """Local scores by the estimator of the Jacobian: exact, one-sided and central differences, and their step.
 
     Not in the paper, which takes every column by differences of .001. All else is as in Figure 4. `known` is a file of
-    `untwine bench quality` whose scores count too; leave out of `models` what it has.
+    `untwine bench quality`: models that it scored after so many steps are not trained again, and without `models`
+    these alone are compared.
     """
+    planned = _planned(models, _ESTIMATORS, known, anneal, beta, gamma, size, seeds, steps, lr, precision)
     return Plan(
-        cases=cases(_chosen(models, _ESTIMATORS), anneal, beta, gamma, size, seeds, steps, lr, precision),
+        **planned,
         measures=scored(rho, windows, points),
-        facts=_known(known, steps, _ESTIMATORS),
         claims=[
             claim(text, first, second)
             for claim, text, first, second in (
@@ -195,9 +219,8 @@ def estimators(
                 (_equal, "one exact column is as good as every exact column", "exact", EXACT),
                 (_better, "one column by differences of .1 beats one by .001", DEFAULT, "differences of .001"),
             )
-            if known or {first, second} <= set(models)
+            if not models or {first, second} <= set(models)
         ],
-        caveats=size_caveats(size),
         figures={
             "estimators": lambda outcome: boxes(outcome, "model"),
             "steps": lambda outcome: uw.figures.lines(
@@ -224,7 +247,7 @@ def cost_of_columns(
     anneal: Count = 100_000,
     beta: float = 4.0,
     gamma: float = 0.1,
-    models: tuple[str, ...] = tuple(_COSTS),
+    models: tuple[str, ...] = (),
     known: str = "",
     size: Size = 64,
     lr: float = 1e-4,
@@ -239,15 +262,19 @@ def cost_of_columns(
     Not in the paper. All else is as in Figure 4, differences of .1. Seconds are those of one model in a pack of all
     seeds, by blocks of `timed` steps on the machine that scores, compiling aside. `known` is as in `estimators`.
     """
+    every = [label for label in ("every column", PAPER) if not models or label in models]
+    planned = _planned(models, _COSTS, known, anneal, beta, gamma, size, seeds, steps, lr, precision)
     return Plan(
-        cases=cases(_chosen(models, _COSTS), anneal, beta, gamma, size, seeds, steps, lr, precision),
+        **planned,
         measures=[*scored(rho, windows, points), Computed("seconds", seconds, dict(steps=timed))],
-        facts=_known(known, steps, _COSTS),
         claims=[
-            _equal("one column scores as every column does", "one column", "every column"),
-            Higher("every column takes longer", "seconds", {"model": "every column"}, {"model": "one column"}),
+            claim
+            for label in every
+            for claim in (
+                _equal(f"one column scores as {_whose(label)} does", "one column", label),
+                Higher(f"{_whose(label)} takes longer", "seconds", {"model": label}, {"model": "one column"}),
+            )
         ],
-        caveats=size_caveats(size),
         figures={
             "cost": lambda outcome: uw.figures.scatter(
                 [row for row in outcome.rows if row["measure"] == "seconds" or row.get("rho") == 0.1],
