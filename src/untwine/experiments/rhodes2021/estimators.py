@@ -149,8 +149,7 @@ def _planned(
     chosen = {label: dict(arguments[label]) for label in models or arguments}
     if not known:
         return dict(cases=cases(chosen, anneal, *rest), caveats=size_caveats(size))
-    given = dict(path=known, steps=steps, models=chosen)
-    before = {row["model"] for row in known_scores(**given)}
+    before = {row["model"] for row in known_scores(known, steps, chosen)}
     if not before:
         raise UntwineError(f"{known} has no scores of these models after {steps:,} steps")
     missing = {label: chosen[label] for label in models if label not in before}
@@ -159,7 +158,7 @@ def _planned(
         f"{Path(known).name}, which `untwine bench quality` wrote over time, with its own seeds, on its own hardware, "
         "and not all with the same version, whose kernels became quicker."
     )
-    facts = [Fact("known scores", known_scores, given)]
+    facts = [Fact("known scores", known_scores, dict(path=known, steps=steps, models=chosen))]
     return dict(cases=cases(missing, anneal, *rest), facts=facts, caveats=[*size_caveats(size), caveat])
 
 
