@@ -183,6 +183,16 @@ def test_the_page_has_a_row_for_each_figure_also_of_papers_of_ones_own(toy: Expe
     assert "A sentence by hand." in pages.write_page(tmp_path).read_text()
 
 
+def test_the_page_names_what_was_not_run(toy: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    running.reproduce("toy/fig1", "paper", "cpu", tmp_path)
+    other = replace(toy, name="toy/fig2", claim="Three is four.")
+    elsewhere = replace(toy, name="else/fig1")
+    known = {experiment.name: experiment for experiment in (toy, other, elsewhere)}
+    monkeypatch.setattr(pages.catalogue, "experiments", lambda: known)
+    last = [line for line in pages.page(tmp_path).splitlines() if line.startswith("| ")][-1]
+    assert last == "| fig2 | Three is four. |  |  |  | not run yet |  |"  # of papers with results alone
+
+
 # --- what cannot be, and what fails ---------------------------------------------------------------------
 
 

@@ -150,6 +150,23 @@ def test_columns_without_energy_do_not_count(trained, monkeypatch):
     assert [row["value"] for row in where.spread(trained, 4)] == pytest.approx([0, 0], abs=1e-6)
 
 
+def test_weights_shrink_with_the_number_of_pixels():
+    """At 16 px each weight is a sixteenth, at any step of its schedule, but for beta, which is given for this size."""
+    small, full = (
+        {
+            c.columns["method"]: c.run.method.penalties
+            for c in plan(dots.fig5, scale, **changes).cases
+            if c.columns["method"] != "JL1-VAE"
+        }
+        for scale, changes in (("small", {"beta": 0.25}), ("paper", {"anneal": 8_000}))
+    )
+    assert set(small) == set(dots.BASELINES)
+    for method, penalties in full.items():
+        for name, penalty in penalties.items():
+            at = [float(small[method][name].weight(step)) for step in (0, 100, 10_000_000)]
+            assert at == pytest.approx([float(penalty.weight(step)) / 16 for step in (0, 100, 10_000_000)])
+
+
 def test_known_scores_are_read_from_a_benchmark(tmp_path):
     def row(variant, step, values, **more):
         scores = {f"{m} {r:g} values": values for m in published.MEASURES for r in (0.1, 0.03)}

@@ -90,7 +90,7 @@ def _alike(now: Any, stored: Any) -> bool:
 
 
 def page(folder: str | Path, below: str = "") -> str:
-    """The page of a folder: a row for each figure or table, at its largest scale.
+    """The page of a folder: a row for each figure or table of its papers, at its largest scale.
 
     Args:
         folder: The folder of the results.
@@ -100,14 +100,23 @@ def page(folder: str | Path, below: str = "") -> str:
         (result.name, json.dumps(dict(result.changes))): (file, result) for file, result in results(folder).items()
     }
     lines = [HEAD]
-    papers = dict.fromkeys(result.name.partition("/")[0] for _, result in largest.values())
+    papers = dict.fromkeys(_paper(result.name) for _, result in largest.values())
     for paper in papers:
-        rows = [(file, result) for file, result in largest.values() if result.name.partition("/")[0] == paper]
+        rows = [_row(Path(folder), file, result) for file, result in largest.values() if _paper(result.name) == paper]
+        known = {result.name for _, result in largest.values()}
+        rows += [
+            row([name.partition("/")[2], experiment.claim, "", "", "", "not run yet", ""])
+            for name, experiment in catalogue.experiments().items()
+            if _paper(name) == paper and name not in known
+        ]
         lines += [f"## {line(paper)}", "", "| figure | claim | paper | ours | scale, models | verdict | |"]
         lines += ["| --- | --- | --- | --- | --- | --- | --- |"]
-        lines += [_row(Path(folder), file, result) for file, result in rows]
-        lines += [""]
+        lines += [*rows, ""]
     return "\n".join([*lines, below])
+
+
+def _paper(name: str) -> str:
+    return name.partition("/")[0]
 
 
 def write_page(folder: str | Path) -> Path:
