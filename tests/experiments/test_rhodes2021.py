@@ -150,6 +150,24 @@ def test_columns_without_energy_do_not_count(trained, monkeypatch):
     assert [row["value"] for row in where.spread(trained, 4)] == pytest.approx([0, 0], abs=1e-6)
 
 
+def test_patches_have_so_little_contrast_that_weights_of_figure_1_decide():
+    """Ten principal components gain .56 nats, of which gamma times the L1 norms of their columns takes .22."""
+    data = uw.datasets.natural_patches(source="scikit-learn", examples=2_000)
+    images = np.asarray(data.batch(range(len(data)))).reshape(len(data), -1) / 255
+    mean = images.mean(0)
+
+    def loss(pictures):
+        return -(images * np.log(pictures) + (1 - images) * np.log1p(-pictures)).sum(1).mean()
+
+    values, vectors = np.linalg.eigh(np.cov(images.T))
+    values, vectors = values[-10:], vectors[:, -10:]
+    learned = np.clip(mean + (images - mean) @ vectors @ vectors.T, 1e-6, 1 - 1e-6)
+    norms = np.abs(vectors * np.sqrt(values)).sum()
+    assert loss(mean) - loss(np.clip(images, 1e-9, 1 - 1e-9)) == pytest.approx(2.12, abs=0.01)
+    assert loss(mean) - loss(learned) == pytest.approx(0.56, abs=0.01)
+    assert 0.01 * norms == pytest.approx(0.22, abs=0.01)
+
+
 def test_weights_shrink_with_the_number_of_pixels():
     """At 16 px each weight is a sixteenth, at any step of its schedule, but for beta, which is given for this size."""
     small, full = (
