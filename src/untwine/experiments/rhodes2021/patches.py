@@ -28,8 +28,8 @@ WORDS = {"spread": "spread over the patch (1: all of it alike)"}
 SMALL: dict[str, Any] = {"source": "scikit-learn", "network": "mlp", "steps": 5_000, "anneal": 2_500}
 SMOKE: dict[str, Any] = {"source": "scikit-learn", "crops": 100, "seeds": "0-1", "steps": 2, "anneal": 1, "images": 2}
 COLLAPSED = (
-    "patches have so little contrast that most JL1-VAE collapse at these weights: a decoder that ignores its latents has "
-    "no columns to compare"
+    "patches have so little contrast that most JL1-VAEs collapse at these weights: a decoder that ignores its latents "
+    "has no columns to compare"
 )
 MEASURED = "The paper judges by the picture; the spread of a column's energy is ours."
 
