@@ -27,6 +27,7 @@ from untwine.kernels import dispatch
 from untwine.model.inputs import as_examples
 from untwine.model.posteriors import Q
 from untwine.model.vae import VAE
+from untwine.room import refuse_larger
 from untwine.train.devices import exact, pick_device
 from untwine.train.folders.log import read_log
 from untwine.train.folders.record import Record, how_to_resume
@@ -205,6 +206,7 @@ class Ensemble:
         first, last = (self.encode(x[None] if one else x) for x in map(_array, (a, b)))
         if first.shape != last.shape:
             raise UntwineError(f"there are {first.shape[1]} examples to begin with, but {last.shape[1]} to end with")
+        self._refuse_larger(steps * first.shape[1], "take fewer steps or lines")
         codes = torch.lerp(first[:, :, None], last[:, :, None], torch.linspace(0, 1, steps)[:, None])
         images = self.decode(codes.flatten(1, 2)).unflatten(1, codes.shape[1:3])
         return images[:, 0] if one else images
@@ -254,6 +256,11 @@ class Ensemble:
         room = torch.cuda.mem_get_info(self.device)[0] // 2
         return max(64, min(4096, room // (len(self) * 32 * 4 * math.prod(self.info.shape))))
 
+    def _refuse_larger(self, count: int, cure: str) -> None:
+        """Refuse to decode more images than fit into memory."""
+        images = len(self) * count
+        refuse_larger(4 * images * math.prod(self.info.shape), f"{images:,} images", cure)
+
     def _decoded(self, function: Any, z: ArrayLike | Tensor, batch: int) -> Tensor:
         """A function of codes, shared or one set for each member, computed in parts, since images are large."""
         given = dense(z, "this tensor of codes") if isinstance(z, Tensor) else torch.from_numpy(numbers(z, "codes"))
@@ -267,6 +274,7 @@ class Ensemble:
                 f"codes must have shape [n, {self.info.latents}] or [{len(self)}, n, {self.info.latents}], "
                 f"not {list(codes.shape)}"
             )
+        self._refuse_larger(codes.shape[-2], "take fewer codes at a time")
         if not codes.isfinite().all():
             raise UntwineError("codes hold a NaN or an infinity, which no image belongs to")
         with exact(self.device):
