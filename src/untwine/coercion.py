@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from untwine.errors import UntwineError
 from untwine.quantities import COUNTABLE, Bound, Each
 
+_COPIED = str, bytes, list, tuple, range
 _ARRAYS = frozenset(typing.get_args(ArrayLike))  # functions of arrays check them themselves
 
 
@@ -127,6 +128,8 @@ def _converted(value: Any, choice: Any, where: str, choices: Sequence[tuple[Any,
         if any(type(value) is type(item) and value == item for item in typing.get_args(choice)):
             return value
         raise _Mismatch
+    if Sequence in (choice, origin) and isinstance(value, Sequence) and not isinstance(value, _COPIED):
+        return value  # of a class of its own, which may read its items from a file
     if choice in (tuple, list, Sequence) or origin in (tuple, list, Sequence):
         return _listed(value, choice, where)
     if choice in (dict, Mapping) or origin in (dict, Mapping):
