@@ -81,7 +81,8 @@ class Ensemble:
 
     def dataset(self) -> Dataset:
         """The dataset that the members were trained on, with a warning where its files have changed since."""
-        data = self.run.make_dataset()
+        with contextlib.nullcontext() if self.record is None else self.record.named():
+            data = self.run.make_dataset()
         before = None if self.record is None else self.record.content.get("content")
         if before is not None and data.content != before:
             warn(f"the pictures of {data!r} are not those that {self.path} was trained on: they have changed since")
