@@ -47,7 +47,7 @@ _HOMES = {
     "from_hub": "untwine.sharing.hub:from_hub",
     "join": "untwine.objective.schedules:join",
     "launch": "untwine.launch",
-    "load": "untwine.train.ensemble:load",
+    "load": "untwine.train.loading:load",
     "method": "untwine.methods.registry:method",
     "methods": "untwine.methods",
     "metric": "untwine.metrics.score:metric",
@@ -113,7 +113,7 @@ if TYPE_CHECKING:
     from untwine.sharing.hub import save_for_hub as save_for_hub
     from untwine.sharing.onnx_files import export_onnx as export_onnx
     from untwine.train.ensemble import Ensemble as Ensemble
-    from untwine.train.ensemble import load as load
+    from untwine.train.loading import load as load
     from untwine.train.loop import fit as fit
     from untwine.train.loop import resume as resume
     from untwine.train.run import Run as Run

@@ -8,6 +8,8 @@ import numpy as np
 
 from untwine.errors import UntwineError
 
+_LARGEST = {"b": 1, "i": 8, "u": 8, "f": 8, "c": 16}  # bytes of a number, of those that tensors have
+
 
 def as_array(value: Any) -> np.ndarray:
     """A NumPy array from an array, a list, or a tensor on any device and of any precision.
@@ -60,6 +62,9 @@ def numbers(value: Any, what: str) -> np.ndarray:
         raise UntwineError(f"{what} must be an array of numbers: rows have different lengths") from None
     if array.dtype.kind not in "biufc":
         raise UntwineError(f"{what} must be an array of numbers, not {value!r:.80}")
+    native = np.dtype(f"{array.dtype.kind}{min(array.dtype.itemsize, _LARGEST[array.dtype.kind])}")
+    if array.dtype.char != native.char or not array.dtype.isnative:  # which tensors do not have
+        array = array.astype(native)
     return np.ascontiguousarray(array) if array.ndim else array
 
 

@@ -11,9 +11,13 @@ from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from untwine.errors import UntwineError
 from untwine.quantities import COUNTABLE, Bound, Each
+
+_COPIED = str, bytes, list, tuple, range
+_ARRAYS = frozenset(typing.get_args(ArrayLike))  # functions of arrays check them themselves
 
 
 class _Mismatch(Exception):
@@ -93,6 +97,8 @@ def _flat(hint: Any, bounds: tuple[Bound, ...] = ()) -> list[tuple[Any, tuple[Bo
         inner, *extra = typing.get_args(hint)
         return _flat(inner, (*bounds, *(item for item in extra if isinstance(item, Bound))))
     if origin in (typing.Union, types.UnionType):
+        if set(typing.get_args(hint)) >= _ARRAYS:
+            return [(Any, bounds)]
         return [choice for item in typing.get_args(hint) for choice in _flat(item, bounds)]
     if hint is None:
         hint = types.NoneType
@@ -119,9 +125,11 @@ def _converted(value: Any, choice: Any, where: str, choices: Sequence[tuple[Any,
             raise _Mismatch
         return value
     if origin is Literal:
-        if any(value == item and type(value) is type(item) for item in typing.get_args(choice)):
+        if any(type(value) is type(item) and value == item for item in typing.get_args(choice)):
             return value
         raise _Mismatch
+    if Sequence in (choice, origin) and isinstance(value, Sequence) and not isinstance(value, _COPIED):
+        return value  # of a class of its own, which may read its items from a file
     if choice in (tuple, list, Sequence) or origin in (tuple, list, Sequence):
         return _listed(value, choice, where)
     if choice in (dict, Mapping) or origin in (dict, Mapping):
@@ -213,6 +221,7 @@ def _refuse_outside(bounds: Sequence[Bound], converted: Any, value: Any, choice:
 _WORDS = {
     bool: "true or false",
     int: "a whole number",
+    np.integer: "a whole number",
     float: "a number",
     str: "a text",
     types.NoneType: "None",

@@ -21,6 +21,10 @@ from untwine.errors import UntwineError
 _TAKEN = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK}
 
 
+class InUse(UntwineError):
+    """Another process has the lock."""
+
+
 @contextlib.contextmanager
 def locked(path: Path, name: str = ".lock", patience: float = 0.0, waiting: str = "") -> Iterator[None]:
     """Lock a folder for this process.
@@ -48,7 +52,7 @@ def locked(path: Path, name: str = ".lock", patience: float = 0.0, waiting: str 
                 why = error.strerror or error
                 raise UntwineError(f"{path} cannot be locked: {why}; choose a folder on another disk") from None
             who = f"process {owner}" if (owner := _owner(descriptor)) else "another process"
-            raise UntwineError(f"{path} is in use by {who}; wait for it, or choose another folder") from None
+            raise InUse(f"{path} is in use by {who}; wait for it, or choose another folder") from None
         with contextlib.suppress(OSError):  # this only tells others who has the lock; a full disk must not stop us
             os.ftruncate(descriptor, 0)
             os.write(descriptor, str(os.getpid()).encode())

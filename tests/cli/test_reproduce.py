@@ -106,3 +106,19 @@ def test_the_pages_of_the_stored_results_are_up_to_date():
     assert file.read_text() == pages.page(ROOT / "results", pages.MARKER + below)
     for result in pages.stored(ROOT / "results"):
         assert result.with_name("result.md").read_text() == page_of(Result.read(result))
+
+
+def test_settings_given_one_by_one_all_count(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    words = ["reproduce", "mathieu2019/fig3", "--scale", "smoke", "--set", "seeds=0-2", "--dry-run", "--set=steps=7"]
+    assert main([*words, "--json", "--out", str(tmp_path)]) == 0
+    rows = json.loads(capsys.readouterr().out)["runs"]
+    assert {(row["members"], row["steps"]) for row in rows} == {(12, 7)}
+
+
+def test_seeds_are_for_the_figures_that_have_some(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    words = ["reproduce", "mathieu2019/fig3", "michlo2023/fig8", "--seeds", "0-2", "--scale", "smoke", "--dry-run"]
+    assert main([*words, "--json", "--out", str(tmp_path)]) == 0
+    said = capsys.readouterr()
+    rows = json.loads(said.out)["runs"]
+    assert {row["figure"] for row in rows} == {"mathieu2019/fig3"} and {row["members"] for row in rows} == {12}
+    assert said.err == "untwine: --seeds is for the other figures: michlo2023/fig8 has none\n"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,11 @@ import pytest
 import torch
 
 import untwine as uw
+from untwine.errors import UntwineError
+from untwine.launch import units
 from untwine.launch.members import Members
 from untwine.launch.results import Results
+from untwine.locks import locked
 from untwine.train.steps.step import PlainStep
 
 SPEC: dict[str, Any] = {
@@ -61,3 +66,31 @@ def test_a_damaged_time_is_not_counted(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match=rf"seconds/{run.name}\.json is damaged: the time of that run"):
         assert store.seconds(run.name) == 0
     assert store.seconds("none") == 0
+
+
+def test_a_folder_that_another_process_trains_is_waited_for_as_long_as_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(units, "PATIENCE", 0.05)
+    monkeypatch.setattr(units, "STILL", 1.0)
+    released = []
+
+    def train() -> None:
+        with locked(tmp_path):
+            ready.set()
+            for number in range(8):
+                (tmp_path / "log.jsonl").write_text(str(number))
+                time.sleep(0.2)
+            released.append(time.monotonic())
+
+    ready, other = threading.Event(), threading.Thread(target=train)
+    other.start()
+    ready.wait()
+    units._wait(tmp_path)
+    other.join()
+    assert released and capsys.readouterr().err.count("is trained by another process: waiting for it") == 1
+    with (
+        locked(tmp_path),
+        pytest.raises(UntwineError, match=r"is in use by process \d+; .* nothing was written there for 1 s: end that"),
+    ):
+        units._wait(tmp_path)

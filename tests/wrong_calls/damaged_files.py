@@ -273,6 +273,13 @@ RUN_FILES = [
         EVALUATE,
         "unknown part 'os.system'",
     ),
+    Row("data of nothing", specs(dataset={"name": "synthetic_linear", "samples": 0}), EVALUATE, "vectors/run.json: "),
+    Row(
+        "data of no size",
+        specs(dataset={"name": "xy_squares", "size": -1}),
+        RESUME,
+        "vectors/run.json: xy_squares: size -1 and",
+    ),
     Row("a network of nothing", specs(network={"name": []}), EVALUATE, "run.json"),
     Row(
         "a network of exabytes",

@@ -343,4 +343,35 @@ SLIPS = [
     ),
 ]
 
-ROWS = FIT + RUN + LOAD + EVALUATE + SHARE + PARTS + SLIPS
+NO_SUCH_VALUE = [
+    Row(r"uw.fit(run(), 'x\0y')", r"'x\x00y' cannot be the name of a file or folder"),
+    Row(r"uw.fit(run(), 'x\ud800y')", r"'x\ud800y' cannot be the name of a file or folder"),
+    Row("uw.fit(run(), 'x' * 300)", "xxx... is too long a name for a file; choose a shorter one"),
+    Row(r"uw.load('x\0y')", "cannot be the name of a file or folder"),
+    Row("uw.load('x' * 300)", "is too long a name for a file"),
+    Row("uw.figures.curves('nowhere')", "a history is ensemble.history, or lines of a log, not 'nowhere'"),
+    Row("uw.figures.curves(['nowhere'])", "a line of a history has a step and its members, not 'nowhere'"),
+    Row("uw.figures.curves(None)", "a history is ensemble.history, or lines of a log, not None"),
+    Row("uw.figures.scores('nowhere')", "values of scores must be a mapping, not 'nowhere'", "WrongCall"),
+    Row("uw.figures.density(3)", "result of density must be a Density, not 3", "WrongCall"),
+    Row("uw.figures.boxes(3)", "boxes needs by; its arguments are (rows, by,", "WrongCall"),
+    Row("uw.figures.planes(3)", "meshes of planes must be a list", "WrongCall"),
+    Row("P.encode(10**19)", "examples must have shape [n, 1, "),
+    Row("E.encode(10**19)", "examples must have shape [n, 3], not []"),
+    Row("E.decode(10**19)", "codes must have shape [n, 10] or [2, n, 10], not []"),
+    Row("E.encode(np.zeros((2, 2), '>f4'))", "examples must have shape [n, 3], not [2, 2]"),
+    Row("P.interpolate(np.zeros(P.info.shape), np.zeros(P.info.shape), 10**9)", "images would need"),
+    Row("E.interpolate(np.zeros(3), np.zeros(3), 10**13)", "take fewer steps or lines"),
+    Row("uw.analysis.latent_line(np.zeros(3), 0, -1, 1, 10**13)", "take fewer steps"),
+    Row("uw.analysis.tile_regions(1, 1, 10**9, 10**9)", "take fewer pixels"),
+    Row(
+        "uw.analysis.aggregate_density(np.zeros((2, 2)), np.ones((2, 2)), points=10**9)", "would need 8.0 EB of memory"
+    ),
+    Row("uw.analysis.active_dimensions(np.ones((2, 2)), threshold='a')", "must be a number", "WrongCall"),
+    Row("uw.priors.given(3)", "given takes a distribution of torch.distributions, not 3"),
+    Row("uw.methods.decomposition_vae(divergence=None)", "a divergence is a name such as 'mmd' or a Penalty, not None"),
+    Row("uw.methods.wae_mmd(divergence=None)", "a divergence is a name such as 'mmd' or a Penalty, not None"),
+    Row("uw.methods.jl1_vae(estimator=np.zeros(3))", "must be"),
+]
+
+ROWS = FIT + RUN + LOAD + EVALUATE + SHARE + PARTS + SLIPS + NO_SUCH_VALUE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +9,9 @@ from jaxtyping import Float64
 from numpy.typing import ArrayLike
 
 from untwine.analysis.arrays import Integer, diagonal_posteriors, finite_array
-from untwine.errors import UntwineError
+from untwine.arguments import checked
+from untwine.errors import UntwineError, warn
+from untwine.room import refuse_larger
 
 Bounds = tuple[tuple[float, float], tuple[float, float]]
 
@@ -34,6 +35,7 @@ class Density:
         return np.asarray(np.einsum("...yx,y,x->...", self.values, *sides))
 
 
+@checked()
 def aggregate_density(
     means: ArrayLike,
     variances: ArrayLike,
@@ -81,10 +83,9 @@ def aggregate_density(
         mixture = _at_points
         coarse = _coarseness(covariance, x, y)
         if coarse > 1:
-            warnings.warn(
+            warn(
                 f"the grid's step is {coarse:.2g} standard deviations of the narrowest posterior, which may lie "
                 "between its points: take more points, or narrower bounds",
-                stacklevel=2,
             )
     members = mean.shape[:-2]
     pairs = zip(mean.reshape(-1, *mean.shape[-2:]), covariance.reshape(-1, *covariance.shape[-3:]), strict=True)
@@ -138,6 +139,7 @@ def _axes(
         sides = finite_array(bounds, "bounds")
         if sides.shape != (2, 2) or (sides[:, 0] >= sides[:, 1]).any():
             raise UntwineError(f"bounds are ((low, high), (low, high)) of the two latents, not {bounds!r}")
+    refuse_larger(8 * int(points) ** 2, f"a density at {int(points):,} by {int(points):,} points", "take fewer")
     return [np.linspace(low, high, int(points)) for low, high in sides]
 
 

@@ -10,10 +10,12 @@ from jaxtyping import Float64, Int64
 from numpy.typing import ArrayLike
 
 from untwine.analysis.arrays import Integer, finite_array
+from untwine.arguments import checked
 from untwine.checks import as_array
 from untwine.errors import UntwineError
 
 
+@checked("history")
 def polarised_share(
     history: Sequence[Mapping[str, Any]], threshold: float = 0.03, term: str = "delta_kl"
 ) -> dict[str, float]:
@@ -67,6 +69,7 @@ class Columns(NamedTuple):
     norms: Float64[np.ndarray, "*batch count"]
 
 
+@checked("count", "p")
 def jacobian_columns(
     jacobians: ArrayLike,
     count: Integer | None = None,

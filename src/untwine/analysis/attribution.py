@@ -7,6 +7,7 @@ from jaxtyping import Float64, Int64
 from numpy.typing import ArrayLike
 
 from untwine.analysis.arrays import diagonal_posteriors
+from untwine.arguments import checked
 from untwine.checks import whole
 from untwine.errors import UntwineError
 from untwine.streams import np_uniform
@@ -14,6 +15,7 @@ from untwine.streams import np_uniform
 _CHUNK = 2**22  # densities at once
 
 
+@checked()
 def attributed(
     means: ArrayLike, variances: ArrayLike, draws: int = 1, seed: int = 0
 ) -> Int64[np.ndarray, "*members n draws"]:

@@ -9,9 +9,11 @@ from jaxtyping import Float64
 from numpy.typing import ArrayLike
 
 from untwine.analysis.arrays import Integer, finite_array
+from untwine.arguments import checked
 from untwine.checks import as_array, whole
 
 
+@checked()
 def principal_components(examples: ArrayLike, count: Integer) -> Float64[np.ndarray, "count *shape"]:
     """The directions along which examples vary most, largest first, each of norm 1 (rhodes2021, Figure 10, left).
 
@@ -31,6 +33,7 @@ def principal_components(examples: ArrayLike, count: Integer) -> Float64[np.ndar
     return _signed(vectors.T[::-1][:count]).reshape(count, *shape)
 
 
+@checked()
 def independent_components(
     examples: ArrayLike, count: Integer, seed: Integer = 0, iterations: Integer = 200
 ) -> Float64[np.ndarray, "count *shape"]:
@@ -54,6 +57,8 @@ def independent_components(
     from sklearn.decomposition import FastICA
 
     flat, shape = _rows(examples, count)
+    whole("seed", seed, 0, 2**32 - 1)
+    whole("iterations", iterations, 1)
     model = FastICA(int(count), whiten="unit-variance", random_state=int(seed), max_iter=int(iterations))
     model.fit(flat)
     return _signed(np.asarray(model.mixing_).T).reshape(count, *shape)

@@ -9,6 +9,7 @@ from jaxtyping import Float64, Int64
 from numpy.typing import ArrayLike
 
 from untwine.analysis.arrays import diagonal_posteriors, finite_array
+from untwine.arguments import checked
 from untwine.checks import as_array
 from untwine.errors import UntwineError
 
@@ -18,6 +19,7 @@ _HALVINGS = 52  # of a bracket, after which it is as narrow as float64 can tell
 # --- ranges and usefulness ------------------------------------------------------------------------------
 
 
+@checked()
 def latent_ranges(
     means: ArrayLike, variances: ArrayLike | None = None, coverage: float = 0.95
 ) -> Float64[np.ndarray, "*members d 2"]:
@@ -84,6 +86,7 @@ def _mass_below(
     return total / means.shape[-2]
 
 
+@checked()
 def usefulness(
     means: ArrayLike, variances: ArrayLike | None = None
 ) -> tuple[Int64[np.ndarray, "*members d"], Float64[np.ndarray, "*members d"]]:
@@ -122,6 +125,7 @@ class ByClass:
     counts: Int64[np.ndarray, " classes"]
 
 
+@checked()
 def magnitude_by_class(codes: ArrayLike, labels: ArrayLike, absolute: bool = True) -> ByClass:
     """The mean magnitude |z_d| of each latent over the examples of each class (mathieu2019, Figure 5, top).
 
@@ -145,6 +149,7 @@ def magnitude_by_class(codes: ArrayLike, labels: ArrayLike, absolute: bool = Tru
     return ByClass(sums / counts[:, None], classes, counts.astype(np.int64))
 
 
+@checked()
 def class_contrast(table: ByClass) -> Float64[np.ndarray, "*members"]:
     """How far classes use different latents: 0 if all use them alike, 1 if no two classes share a latent.
 
@@ -164,6 +169,7 @@ def class_contrast(table: ByClass) -> Float64[np.ndarray, "*members"]:
     return np.asarray(1 - np.minimum(shares[..., first, :], shares[..., second, :]).sum(-1).mean(-1))
 
 
+@checked()
 def active_dimensions(
     codes: ArrayLike, threshold: float = 0.5
 ) -> tuple[Int64[np.ndarray, "*batch d"], Int64[np.ndarray, "*batch"]]:

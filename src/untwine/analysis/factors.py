@@ -21,7 +21,8 @@ from untwine.analysis.distances import (
 )
 from untwine.analysis.perception import correlations
 from untwine.analysis.states import Track, check_dataset, no_pairs, states_of, tracked
-from untwine.checks import as_array, whole
+from untwine.arguments import checked
+from untwine.checks import as_array, numbers, whole
 from untwine.data.contract import Dataset
 from untwine.errors import UntwineError
 
@@ -31,6 +32,7 @@ _ROUNDING = 1e-9  # relative: distances that differ by less are the same
 Traversal = tuple[np.ndarray, np.ndarray]
 
 
+@checked()
 def factor_traversals(dataset: Dataset, steps: int = 8, seed: int = 0) -> dict[str, Traversal]:
     """For each factor, values at equal distances and images in which this factor alone changes (michlo2023, Figure 2).
 
@@ -72,6 +74,7 @@ def kept_values(size: int, longest: int = 256) -> Int64[np.ndarray, " f"]:
     return np.unique(np.linspace(0, size - 1, min(size, longest)).round().astype(np.int64))
 
 
+@checked()
 def distance_matrices(
     dataset: Any,
     distances: Any,
@@ -134,6 +137,7 @@ def distance_matrices(
     return {factor: {name: total.mean() for name, total in by.items()} for factor, by in sums.items()}
 
 
+@checked()
 def agreement(first: ArrayLike, second: ArrayLike) -> Float64[np.ndarray, "*members"]:
     """Spearman's correlation of two distance matrices, over the pairs of different states (michlo2023, Figures 3, 8).
 
@@ -148,7 +152,8 @@ def agreement(first: ArrayLike, second: ArrayLike) -> Float64[np.ndarray, "*memb
     >>> float(agreement(truth, seen).round(3)), float(agreement(truth, 1 - np.eye(3)))
     (0.866, 0.0)
     """
-    a, b = np.broadcast_arrays(as_array(first).astype(np.float64), as_array(second).astype(np.float64))
+    both = [numbers(as_array(matrix), "distance matrices").astype(np.float64) for matrix in (first, second)]
+    a, b = np.broadcast_arrays(*both)
     if a.ndim not in (2, 3) or a.shape[-1] != a.shape[-2] or a.shape[-1] < 2:
         raise UntwineError(f"distance matrices are [f, f] or [members, f, f], of 2 states or more, not {list(a.shape)}")
     different = ~np.eye(a.shape[-1], dtype=bool)

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
+from untwine.arguments import checked
 from untwine.errors import UntwineError
 
 if TYPE_CHECKING:
     from torch.distributions import Distribution
 
 
+@checked()
 def gaussianised(codes: Float[np.ndarray, "n d"], prior: Distribution) -> Float[np.ndarray, "n d"]:
     """Codes after the prior's distribution function and the inverse of a standard normal's.
 

@@ -7,10 +7,13 @@ from jaxtyping import Float64, Int64
 from numpy.typing import ArrayLike
 
 from untwine.analysis.arrays import Integer, finite_array
+from untwine.arguments import checked
 from untwine.checks import as_array
 from untwine.errors import UntwineError
+from untwine.room import refuse_larger
 
 
+@checked()
 def column_energy(columns: ArrayLike) -> Float64[np.ndarray, "*batch"]:
     """The squared norm of each column.
 
@@ -23,6 +26,7 @@ def column_energy(columns: ArrayLike) -> Float64[np.ndarray, "*batch"]:
     return np.asarray((_images(columns) ** 2).sum((-3, -2, -1)))
 
 
+@checked()
 def mean_by_energy(values: ArrayLike, columns: ArrayLike) -> float:
     """The mean of a number of each column, weighted by the columns' energy: those of unused latents hardly count.
 
@@ -42,6 +46,7 @@ def mean_by_energy(values: ArrayLike, columns: ArrayLike) -> float:
     return float(np.average(numbers, weights=energy if energy.any() else None))
 
 
+@checked()
 def column_spread(columns: ArrayLike) -> Float64[np.ndarray, "*batch"]:
     """How far a column reaches: the deviation of its energy from its centre, over that of a uniform image.
 
@@ -68,6 +73,7 @@ def column_spread(columns: ArrayLike) -> Float64[np.ndarray, "*batch"]:
     return np.asarray(np.sqrt(variance / ((height**2 + width**2 - 2) / 12)))
 
 
+@checked()
 def largest_share(columns: ArrayLike, regions: ArrayLike) -> Float64[np.ndarray, "*batch"]:
     """The share of a column's energy that lies in one region: that in which it acts most.
 
@@ -95,10 +101,11 @@ def largest_share(columns: ArrayLike, regions: ArrayLike) -> Float64[np.ndarray,
         raise UntwineError(
             f"regions have shape {list(places.shape)} for columns of {list(shares.shape)}: they must broadcast with it"
         )
-    by_region = [(shares * (places == number)).sum((-2, -1)) for number in range(int(places.max()) + 1)]
+    by_region = [(shares * (places == number)).sum((-2, -1)) for number in np.unique(places)]
     return np.asarray(np.max(by_region, axis=0))
 
 
+@checked()
 def nearest_regions(centres: ArrayLike, height: Integer, width: Integer) -> Int64[np.ndarray, "*batch y x"]:
     """The number of the nearest of several centres, for each pixel; of two that are as near, the first.
 
@@ -113,11 +120,13 @@ def nearest_regions(centres: ArrayLike, height: Integer, width: Integer) -> Int6
     places = finite_array(centres, "centres", 2)
     if places.shape[-1] != 2:
         raise UntwineError(f"centres have shape {list(places.shape)}; they must be [..., centres, 2]: x and y of each")
+    _refuse_larger(height, width, places.size // 2)
     across, down = np.arange(width) + 0.5, np.arange(height) + 0.5
     x, y = places[..., 0, None, None], places[..., 1, None, None]
     return np.argmin((across - x) ** 2 + (down[:, None] - y) ** 2, axis=-3)
 
 
+@checked()
 def tile_regions(rows: Integer, columns: Integer, height: Integer, width: Integer) -> Int64[np.ndarray, "y x"]:
     """The number of the tile of each pixel, row by row, where an image is cut into equal tiles.
 
@@ -132,8 +141,14 @@ def tile_regions(rows: Integer, columns: Integer, height: Integer, width: Intege
     """
     if rows < 1 or columns < 1 or height % rows or width % columns:
         raise UntwineError(f"{height} by {width} pixels cannot be cut into {rows} rows and {columns} columns of tiles")
+    _refuse_larger(height, width)
     down, across = np.arange(height) * rows // height, np.arange(width) * columns // width
     return down[:, None] * columns + across
+
+
+def _refuse_larger(height: Integer, width: Integer, maps: int = 1) -> None:
+    """Refuse more numbers than fit into memory: one for each pixel of each of several maps."""
+    refuse_larger(8 * maps * int(height) * int(width), f"maps of {height:,} by {width:,} pixels", "take fewer pixels")
 
 
 def _images(columns: ArrayLike) -> Float64[np.ndarray, "*batch channels y x"]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,7 @@ from jaxtyping import Float, Float64, Int64, Shaped
 from torch import Tensor
 from torch.nn import functional as F
 
-from untwine.errors import UntwineError
+from untwine.errors import UntwineError, warn
 from untwine.model.info import Info
 from untwine.model.likelihoods import (
     Bernoulli,
@@ -104,10 +103,9 @@ class Perceived:
             )
         if x.ndim == 4 and not self._in_range and not -_SLACK <= least <= most <= 1 + _SLACK:
             self._in_range = True
-            warnings.warn(
+            warn(
                 f"pixels are from {least:.3g} to {most:.3g}, and perceived distances are those of pixels in [0, 1]: "
                 "give uint8 from 0 to 255, or floats in [0, 1]",
-                stacklevel=4,
             )
         return x
 

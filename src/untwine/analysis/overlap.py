@@ -10,8 +10,10 @@ from jaxtyping import Float64
 from numpy.typing import ArrayLike
 
 from untwine.analysis.arrays import Integer, diagonal_posteriors
+from untwine.arguments import checked
 from untwine.checks import whole
 from untwine.errors import UntwineError
+from untwine.room import refuse_larger
 
 _REACH = 3.5  # standard deviations of each posterior that the values cover
 _TAIL = 6.0  # standard deviations of a posterior within which they lie close to each other
@@ -27,6 +29,7 @@ class LatentDensities:
     prior: Float64[np.ndarray, " z"] | None
 
 
+@checked()
 def latent_densities(
     means: ArrayLike,
     variances: ArrayLike,
@@ -56,6 +59,7 @@ def latent_densities(
         raise UntwineError(f"means have shape {list(mean.shape)}; they must be [n, d], of one member")
     whole("latent", latent, 0, mean.shape[1] - 1)
     whole("points", points, 2)
+    refuse_larger(8 * points * len(mean), f"{len(mean):,} posteriors at {points:,} points", "take fewer")
     centre, deviation = mean[:, latent], np.sqrt(variance[:, latent])
     if not (deviation > 0).all():
         raise UntwineError("a posterior with a variance of 0 has no density")

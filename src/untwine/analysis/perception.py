@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -15,15 +14,17 @@ from untwine.analysis.distances import ground_truth
 from untwine.analysis.importance import Importance, Row
 from untwine.analysis.losses import CHUNK, OfMeans, perceived
 from untwine.analysis.states import Grid, Pairs, States, Track, check_dataset, no_pairs, states_of, tracked
+from untwine.arguments import checked
 from untwine.checks import whole
 from untwine.data.contract import Dataset
-from untwine.errors import UntwineError
+from untwine.errors import UntwineError, warn
 from untwine.model.likelihoods import Likelihood, Overlap
 
 FEWEST = 100  # pairs: fewer of them may be equally far apart by chance
 LEVELS = 101  # quantiles of a cumulative curve
 
 
+@checked()
 def factor_importance(
     dataset: Any,
     likelihood: Any = "squared_error",
@@ -82,7 +83,7 @@ def factor_importance(
     settings = (dict(dataset.spec), text, per_element, elements, pairs, seed)
     importance = Importance(*settings, random, ordered, left_out, wrap)
     for message in _concerns(importance, dataset, measure.likelihood):
-        warnings.warn(message, stacklevel=2)
+        warn(message)
     return importance
 
 

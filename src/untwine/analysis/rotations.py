@@ -14,6 +14,7 @@ from jaxtyping import Float64
 from numpy.typing import ArrayLike
 
 from untwine.analysis.arrays import finite_array
+from untwine.arguments import checked
 from untwine.errors import UntwineError
 
 
@@ -25,6 +26,7 @@ class Stages(NamedTuple):
     turned: Float64[np.ndarray, "*points latent"]
 
 
+@checked()
 def encoder_stages(jacobian: ArrayLike, points: ArrayLike) -> Stages:
     """The points after each step of the linear encoder that inverts a decoder (rolinek2019, Figure 1).
 
@@ -51,6 +53,7 @@ def encoder_stages(jacobian: ArrayLike, points: ArrayLike) -> Stages:
     return Stages(aligned, aligned / values, aligned / values @ right)
 
 
+@checked()
 def least_noise(jacobian: ArrayLike, precision: float = 0.0) -> tuple[float, Float64[np.ndarray, " latent"]]:
     """The least noise E|J eps|^2 that posteriors of a given precision cause, and their variances.
 
@@ -70,6 +73,7 @@ def least_noise(jacobian: ArrayLike, precision: float = 0.0) -> tuple[float, Flo
     return len(norms) * share, share / norms
 
 
+@checked()
 def excess(jacobian: ArrayLike) -> float:
     """The product of the columns' norms over the volume that they span: 1 where they are orthogonal, else more.
 
@@ -83,6 +87,7 @@ def excess(jacobian: ArrayLike) -> float:
     return max(1.0, math.exp(logs))  # rounding may pass 1
 
 
+@checked()
 def turned(jacobian: ArrayLike, degrees: float) -> Float64[np.ndarray, "2 output"]:
     """The decoder of two latents after a rotation of these, as `[latent, output]`.
 
@@ -100,6 +105,7 @@ def turned(jacobian: ArrayLike, degrees: float) -> Float64[np.ndarray, "2 output
     return np.array([[cos, sin], [-sin, cos]]) @ decoder
 
 
+@checked()
 def alignment_angle(codes: ArrayLike, factors: ArrayLike) -> float:
     """By how many degrees, from 0 to 45, two latents are turned against two factors (rolinek2019, Figure S5).
 

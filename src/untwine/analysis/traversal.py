@@ -15,13 +15,16 @@ from jaxtyping import Float64, Int64
 from numpy.typing import ArrayLike
 
 from untwine.analysis.arrays import Integer, finite_array
+from untwine.arguments import checked
 from untwine.checks import as_array
 from untwine.errors import UntwineError
+from untwine.room import refuse_larger
 
 # Maps codes `[n, d]` or `[members, n, d]` to images `[n, *shape]` or `[members, n, *shape]`.
 Decode = Callable[[np.ndarray], Any]
 
 
+@checked()
 def latent_line(
     code: ArrayLike, latent: ArrayLike, low: ArrayLike, high: ArrayLike, steps: Integer = 9
 ) -> Float64[np.ndarray, "*batch steps d"]:
@@ -40,6 +43,7 @@ def latent_line(
     if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 2:
         raise UntwineError(f"steps must be a whole number, 2 or more, not {steps!r}")
     base = finite_array(code, "codes")
+    refuse_larger(8 * base.size * int(steps), f"{int(steps):,} codes on a line", "take fewer steps")
     index = _latents(latent, base.shape[-1])
     ends = finite_array(low, "low ends", 0), finite_array(high, "high ends", 0)
     try:
@@ -55,6 +59,7 @@ def latent_line(
     return codes
 
 
+@checked()
 def latent_grid(
     code: ArrayLike, ranges: ArrayLike, steps: Integer = 9, latents: ArrayLike | None = None
 ) -> Float64[np.ndarray, "*batch latents steps d"]:
@@ -87,6 +92,7 @@ def latent_grid(
     return latent_line(np.broadcast_to(base[..., None, :], (*lines, base.shape[-1])), index, low, high, steps)
 
 
+@checked()
 def latent_plane(
     code: ArrayLike, first: Integer, second: Integer, ranges: ArrayLike, steps: Integer = 9
 ) -> Float64[np.ndarray, "*batch steps steps d"]:
@@ -108,6 +114,7 @@ def latent_plane(
     return latent_grid(rows, ranges, steps, np.array([second]))[..., 0, :, :]
 
 
+@checked()
 def sparse_direction(code: ArrayLike, latent: ArrayLike, steps: Integer = 9) -> Float64[np.ndarray, "*batch steps d"]:
     """Codes from z_d to z_d + sign(z_d): an active latent moves away from zero (mathieu2019, Figure 5).
 
@@ -130,6 +137,7 @@ def sparse_direction(code: ArrayLike, latent: ArrayLike, steps: Integer = 9) -> 
     return latent_line(base, index, start, start + np.sign(start), steps)
 
 
+@checked()
 def decode_grid(decode: Decode, codes: ArrayLike, pack: bool = False) -> np.ndarray:
     """The images `[*grid, *shape]` of codes `[*grid, d]`; those of an ensemble are `[members, *grid, *shape]`.
 
@@ -158,6 +166,7 @@ def decode_grid(decode: Decode, codes: ArrayLike, pack: bool = False) -> np.ndar
     return images.reshape(*images.shape[: axes[0]], *cells, *images.shape[axes[0] + 1 :])
 
 
+@checked()
 def traverse(
     decode: Decode, code: ArrayLike, ranges: ArrayLike, steps: Integer = 9, latents: ArrayLike | None = None
 ) -> np.ndarray:

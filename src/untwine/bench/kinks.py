@@ -12,7 +12,7 @@ from untwine.model.vae import VAE
 from untwine.objective import penalties
 from untwine.objective.core import Penalty
 from untwine.objective.evaluation import at_step, evaluate
-from untwine.train.ensemble import load
+from untwine.train.loading import load
 from untwine.train.steps.table import constants, scaled
 
 CPU = torch.device("cpu")

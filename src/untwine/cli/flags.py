@@ -21,7 +21,7 @@ from untwine.arguments import hints
 from untwine.cli import helptext
 from untwine.cli.readers import METAVAR, Choice, module_or_file, numbers, reader
 from untwine.cli.usage import UsageError, as_usage_errors
-from untwine.cli.words import Explain, Flag, check
+from untwine.cli.words import Explain, Flag, check, gathered
 from untwine.errors import unknown
 from untwine.locations import run_folder
 from untwine.registry import Registry
@@ -215,7 +215,7 @@ def parse(prog: str, about: str, fields: Sequence[Any], args: list[str], explain
     imports = flag("imports", module_or_file, default=None, help=HELP, called="import", shown="")
     command = dataclasses.make_dataclass("command", [*fields, imports], kw_only=True)
     with helptext.described(about):
-        return tyro.cli(command, prog=prog, description=helptext.PLACE, args=args)
+        return tyro.cli(command, prog=prog, description=helptext.PLACE, args=gathered(fields, args))
 
 
 def folders_first(args: Sequence[str]) -> tuple[list[Path], list[str]]:

@@ -57,8 +57,6 @@ def check(prog: str, fields: Sequence[Any], words: Sequence[str], explain: Expla
             raise UsageError(f"{word!r} belongs to no option{more}")
         if flag is None:
             raise UsageError((explain or _nothing)(name) or _unknown(name, known, more))
-        if flag.several and name.replace("_", "-") in given:  # only the last would count
-            raise UsageError(f"{name} is given more than once: give all its values after one, as in {name} A B{more}")
         given.add(name.replace("_", "-"))
         if flag.read is None:
             if equals:
@@ -71,6 +69,39 @@ def check(prog: str, fields: Sequence[Any], words: Sequence[str], explain: Expla
         if default is dataclasses.MISSING and name not in given:
             about = f": {flag.help}" if flag.help else ""
             raise UsageError(f"{name} {flag.shown} is missing{about}{more}")
+
+
+def gathered(fields: Sequence[Any], words: Sequence[str]) -> list[str]:
+    """Words that `check` accepts, in which a flag with several values stands once: tyro keeps only the last use.
+
+    Args:
+        fields: Flags and groups of flags, as `flags.parse` takes them.
+        words: The words after the command.
+
+    >>> def texts(words): return words
+    >>> fields = [("set", typing.Annotated[tuple, Flag(texts, several=True)], ())]
+    >>> gathered(fields, ["--set", "a=1", "--json", "--set=b=2", "--set", "c=3", "d=4"])
+    ['--set', 'a=1', 'b=2', 'c=3', 'd=4', '--json']
+    """
+    known = dict(_flags(fields))
+    uses: list[list[str]] = []  # a flag with its values each
+    several: dict[str, list[str]] = {}
+    pending = list(words)
+    while pending:
+        word = pending.pop(0)
+        name, equals, value = word.partition("=")
+        flag = known.get(name.replace("_", "-"), (None, None))[0]
+        if flag is None or not flag.several:
+            uses.append([word])
+            continue
+        values = [value] if equals else list(_values(pending, True))
+        del pending[: 0 if equals else len(values)]
+        if name.replace("_", "-") in several:
+            several[name.replace("_", "-")] += values
+        else:
+            several[name.replace("_", "-")] = use = [name, *values]
+            uses.append(use)
+    return [word for use in uses for word in use]
 
 
 def value_of(words: Sequence[str], flag: str) -> str | None:

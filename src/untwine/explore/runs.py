@@ -18,8 +18,8 @@ from untwine.errors import UntwineError, unknown
 from untwine.explore.models import Model
 from untwine.report.runs.opened import found
 from untwine.train.devices import pick_device
-from untwine.train.ensemble import gather
 from untwine.train.folders.record import Record, how_to_resume
+from untwine.train.loading import gather
 
 _KEPT = 16  # models in memory
 

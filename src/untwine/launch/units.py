@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import platform
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,8 +19,8 @@ from untwine.errors import Diverged, Unavailable, UntwineError
 from untwine.launch.mapping import Engine, outcomes
 from untwine.launch.members import Members
 from untwine.launch.tasks import Means, Outcome
-from untwine.locks import locked
-from untwine.progress import counter
+from untwine.locks import InUse, locked
+from untwine.progress import counter, duration
 from untwine.scores.scores import Scores
 from untwine.scoring.evaluation import PartlyScored, evaluate
 from untwine.scoring.results import members as known_members
@@ -29,6 +31,9 @@ from untwine.train.run import Run
 from untwine.train.seeds import seeds_in_words
 
 PATIENCE = 60.0  # seconds to wait for a folder: the worker of a driver that was killed may still be saving
+STILL = (
+    300.0  # seconds without a new byte after which who has a folder is not waited for; checkpoints are more frequent
+)
 
 
 @dataclass(frozen=True)
@@ -130,13 +135,38 @@ def compute(unit: Unit, advance: Callable[[int], None] | None = None) -> dict[st
     return {**done, "notes": list(dict.fromkeys([*store.notes(name), *notes()]))}
 
 
+def _wait(folder: Path) -> None:
+    """Wait until no other process has a folder, for as long as that process makes progress."""
+    told = False
+    while True:
+        try:
+            with locked(folder, patience=PATIENCE):
+                return
+        except InUse as error:
+            if time.time() - _last_written(folder) > STILL:
+                still = f"nothing was written there for {duration(STILL)}"
+                raise UntwineError(f"{error}; {still}: end that process, then the same command goes on") from None
+            if not told:
+                print(f"untwine: {folder} is trained by another process: waiting for it", file=sys.stderr, flush=True)
+            told = True
+
+
+def _last_written(folder: Path) -> float:
+    """When a file of a run was last written, but for the lock."""
+    last = 0.0
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):  # it was just renamed
+            if path.name != ".lock":
+                last = max(last, path.stat().st_mtime)
+    return last
+
+
 def _compute(unit: Unit, advance: Callable[[int], None], begun: Callable[[], None]) -> dict[str, Any]:
     if not unit.root.is_dir():
         raise UntwineError(f"there is no {unit.root} on {platform.node()}: all machines of a cluster share that folder")
     start, problems, pace = time.monotonic(), [], None
     if unit.folder.is_dir():
-        with locked(unit.folder, patience=PATIENCE):
-            pass
+        _wait(unit.folder)
     if unit.run is not None:
         counting = Counting(advance, begun)
         try:

@@ -104,7 +104,8 @@ def _register(published: dict[str, Any], added: Mapping[str, Any], function: Cal
     def make(*args: Any, **kwargs: Any) -> Objective:
         values = bind(f"method {name!r}", signature, args, kwargs, _annotations(function))
         for key, parameter in signature.parameters.items():
-            if _is_part_argument(key, parameter.default) and values[key] is not None:
+            given = values[key] is not None or parameter.default is not None
+            if given and _is_part_argument(key, parameter.default):
                 values[key] = _room(key).named(values[key])
         objective = function(**{key: value for key, value in values.items() if key in own})
         if not hasattr(objective, "penalties"):

@@ -168,6 +168,8 @@ def given(distribution: D.Distribution) -> Prior:
     >>> prior.build(Info(latents=3, shape=(1, 8, 8)))().event_shape
     torch.Size([3])
     """
+    if not isinstance(distribution, D.Distribution):
+        raise UntwineError(f"given takes a distribution of torch.distributions, not {distribution!r:.80}")
     if len(distribution.event_shape) == 0 and len(distribution.batch_shape) == 1:
         distribution = D.Independent(distribution, 1)
     return Given(_recipe(distribution))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from untwine.analysis import aggregate, arrays, encodings
+from untwine.arguments import checked
 from untwine.checks import as_array
 from untwine.errors import UntwineError
 from untwine.metrics.statistics import LEAST_FOR_INTERVAL
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 BLUE, ORANGE = "#0072B2", "#D55E00"
 
 
+@checked()
 def magnitudes(
     table: ArrayLike | encodings.ByClass, names: Names | None = None, threshold: float | None = None, title: str = ""
 ) -> Figure:
@@ -70,6 +72,7 @@ def magnitudes(
     return figure
 
 
+@checked()
 def density(
     result: aggregate.Density,
     samples: ArrayLike | None = None,
@@ -137,6 +140,7 @@ def density(
     return figure
 
 
+@checked()
 def information(
     table: ArrayLike,
     factors: Names | None = None,
@@ -196,6 +200,7 @@ def information(
     return figure
 
 
+@checked()
 def scores(values: Mapping[str, ArrayLike], label: str = "score", errors: float = 2.0, title: str = "") -> Figure:
     """The scores of every model by method (rhodes2021, Figure 5): the models, their quartiles, mean and interval.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float64
 
+from untwine.arguments import checked
 from untwine.errors import UntwineError, refuse_unknown
 from untwine.report.mosaic import SMALL, WIDEST, literal, positive, titled
 from untwine.report.styles import line_style
@@ -22,6 +23,7 @@ MOST_POINTS = 400  # of a curve: more cannot be told apart
 WIDE_RANGE = 20.0  # the largest over the smallest value, from which on the axis is logarithmic
 
 
+@checked("histories")
 def curves(
     histories: Mapping[str, History] | History,
     terms: Sequence[str] | None = None,

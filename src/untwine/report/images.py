@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from numpy.typing import ArrayLike
 
+from untwine.arguments import checked
 from untwine.checks import as_array
 from untwine.errors import UntwineError
 from untwine.report import mosaic
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+@checked()
 def images(
     grid: ArrayLike,
     row_labels: Names | None = None,
@@ -47,6 +49,7 @@ def images(
     return figure
 
 
+@checked()
 def reconstructions(
     originals: ArrayLike,
     reconstructed: ArrayLike,
@@ -82,6 +85,7 @@ def reconstructions(
     return mosaic.mosaic(styled, labels, title=title)
 
 
+@checked()
 def columns(
     image: ArrayLike,
     jacobian_columns: ArrayLike,
@@ -144,6 +148,7 @@ def columns(
     return figure
 
 
+@checked()
 def traversals(
     images: ArrayLike,
     names: Names | None = None,

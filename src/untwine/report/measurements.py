@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from untwine.arguments import checked
 from untwine.errors import UntwineError
 from untwine.metrics.statistics import summary
 from untwine.report.mosaic import SMALL, WIDEST, literal, titled
@@ -24,6 +25,7 @@ Rows = Sequence[Mapping[str, Any]]
 MOST_MARKS = 9  # on an axis, with a number each
 
 
+@checked()
 def lines(
     rows: Rows,
     x: str,
@@ -76,6 +78,7 @@ def lines(
     return figure
 
 
+@checked()
 def boxes(
     rows: Rows,
     by: str,
@@ -131,6 +134,7 @@ def boxes(
     return figure
 
 
+@checked()
 def scatter(
     rows: Rows,
     x: str,
@@ -187,6 +191,7 @@ def scatter(
     return figure
 
 
+@checked()
 def cells(
     rows: Rows,
     down: str,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from untwine.analysis import arrays
 from untwine.checks import as_array
-from untwine.errors import UntwineError, unknown
+from untwine.errors import UntwineError, unknown, warn
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -56,10 +55,9 @@ def plain(tiles: Float64[np.ndarray, "rows columns channels y x"], limits: Limit
     least, most = float(tiles.min()), float(tiles.max())
     low, high = (least, most) if limits is None else limits
     if least < 2 * low - high or most > 2 * high - low:
-        warnings.warn(
+        warn(
             f"pixels are from {least:.3g} to {most:.3g}, but black is {low:g} and white {high:g}: give uint8 from 0 to "
             "255, floats in [0, 1], or other limits",
-            stacklevel=3,
         )
     shown = np.clip((tiles - low) / ((high - low) or 1), 0, 1)
     style = dict(cmap="gray", vmin=0, vmax=1)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from untwine.analysis.overlap import LatentDensities
+from untwine.arguments import checked
 from untwine.errors import UntwineError
 from untwine.report.mosaic import SMALL, WIDEST, positive, texts, titled
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 AGGREGATE = "#D55E00"
 
 
+@checked()
 def overlap(
     results: Sequence[LatentDensities],
     titles: Sequence[str] | None = None,

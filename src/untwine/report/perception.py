@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from untwine.analysis.perception import Importance, Row
+from untwine.arguments import checked
 from untwine.checks import as_array
 from untwine.data.factors import Value, text_of
 from untwine.errors import UntwineError
@@ -23,6 +24,7 @@ _SIDE = 1.35  # inches of a matrix
 _LABELLED = 8  # the most rows of a matrix that are labelled
 
 
+@checked()
 def factor_traversals(traversals: Mapping[str, tuple[ArrayLike, ArrayLike]], title: str = "") -> Figure:
     """A column of images for each factor, with the factor's value below each image.
 
@@ -48,6 +50,7 @@ def factor_traversals(traversals: Mapping[str, tuple[ArrayLike, ArrayLike]], tit
     return mosaic.mosaic(list(zip_longest(*columns)), None, list(traversals), captions, title)
 
 
+@checked()
 def matrices(
     matrices: Mapping[str, Mapping[str, Any]],
     title: str | None = None,
@@ -120,6 +123,7 @@ def matrices(
     return figure
 
 
+@checked()
 def cumulative(importance: Importance, title: str | None = None) -> Figure:
     """The share of pairs up to each distance, by factor, with random pairs dashed (michlo2023, Figure A1).
 

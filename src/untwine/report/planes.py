@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from numpy.typing import ArrayLike
 
 from untwine.analysis.arrays import finite_array
+from untwine.arguments import checked
 from untwine.errors import UntwineError
 from untwine.report.charts import BLUE, ORANGE
 from untwine.report.mosaic import SMALL, WIDEST, Names, literal, texts, titled
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+@checked()
 def planes(
     meshes: Sequence[Sequence[ArrayLike]],
     row_labels: Names | None = None,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from untwine import files
+from untwine.arguments import checked
 from untwine.errors import UntwineError
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 FORMATS = ("png", "pdf", "svg")
 
 
+@checked()
 def save(figure: Figure, path: str | Path | BufferedIOBase, dpi: int = 160) -> None:
     """Write a figure to a file. The same figure gives the same bytes.
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from untwine.arguments import checked
 from untwine.errors import UntwineError
 from untwine.metrics.statistics import summary
 from untwine.report.measurements import Rows
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+@checked()
 def tradeoff(
     rows: Rows,
     x: str,

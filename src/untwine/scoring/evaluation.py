@@ -17,8 +17,9 @@ from untwine.scores.scores import Scores
 from untwine.scoring.collapse import active_counts, judged, warn_of_collapse
 from untwine.scoring.requests import Conditions, requests
 from untwine.scoring.scorer import Scorer, default_radius
-from untwine.train.ensemble import Ensemble, load
+from untwine.train.ensemble import Ensemble
 from untwine.train.folders.record import Record
+from untwine.train.loading import load
 from untwine.train.run import Run
 
 

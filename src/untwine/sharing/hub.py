@@ -17,8 +17,9 @@ from untwine.locations import run_folder
 from untwine.scores import storage
 from untwine.scores.scores import Scores
 from untwine.sharing.cards import model_card
-from untwine.train.ensemble import Ensemble, load
+from untwine.train.ensemble import Ensemble
 from untwine.train.folders.record import Record
+from untwine.train.loading import load
 
 CARD = "README.md"
 PUBLISHED = ("run.json", "log.jsonl", storage.FILE)  # beside the weights

@@ -20,8 +20,9 @@ from untwine._version import __version__
 from untwine.arguments import checked
 from untwine.errors import UntwineError, brief, refuse_unknown
 from untwine.sharing.modules import DecoderModule, EncoderModule
-from untwine.train.ensemble import Ensemble, load
+from untwine.train.ensemble import Ensemble
 from untwine.train.folders.names import file_stem
+from untwine.train.loading import load
 
 TOLERANCE = 1e-4  # of the largest output: float32 sums in another order differ by far less, a wrong graph by far more
 _INSTALL = "ONNX files need further packages: pip install 'untwine[onnx]'"

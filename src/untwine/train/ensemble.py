@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,14 +22,14 @@ from untwine.cards import card
 from untwine.checks import dense, numbers
 from untwine.data import Dataset
 from untwine.differences import listed
-from untwine.errors import Diverged, UntwineError, brief, unknown, warn
+from untwine.errors import UntwineError, brief, unknown, warn
 from untwine.kernels import dispatch
 from untwine.model.inputs import as_examples
 from untwine.model.posteriors import Q
 from untwine.model.vae import VAE
-from untwine.train.devices import exact, pick_device
-from untwine.train.folders.log import read_log
-from untwine.train.folders.record import Record, how_to_resume
+from untwine.room import refuse_larger
+from untwine.train.devices import exact
+from untwine.train.folders.record import Record
 from untwine.train.joining import gathered, joined
 from untwine.train.member import Member
 from untwine.train.paths import obstacle
@@ -80,7 +80,8 @@ class Ensemble:
 
     def dataset(self) -> Dataset:
         """The dataset that the members were trained on, with a warning where its files have changed since."""
-        data = self.run.make_dataset()
+        with contextlib.nullcontext() if self.record is None else self.record.named():
+            data = self.run.make_dataset()
         before = None if self.record is None else self.record.content.get("content")
         if before is not None and data.content != before:
             warn(f"the pictures of {data!r} are not those that {self.path} was trained on: they have changed since")
@@ -205,6 +206,7 @@ class Ensemble:
         first, last = (self.encode(x[None] if one else x) for x in map(_array, (a, b)))
         if first.shape != last.shape:
             raise UntwineError(f"there are {first.shape[1]} examples to begin with, but {last.shape[1]} to end with")
+        self._refuse_larger(steps * first.shape[1], "take fewer steps or lines")
         codes = torch.lerp(first[:, :, None], last[:, :, None], torch.linspace(0, 1, steps)[:, None])
         images = self.decode(codes.flatten(1, 2)).unflatten(1, codes.shape[1:3])
         return images[:, 0] if one else images
@@ -254,6 +256,11 @@ class Ensemble:
         room = torch.cuda.mem_get_info(self.device)[0] // 2
         return max(64, min(4096, room // (len(self) * 32 * 4 * math.prod(self.info.shape))))
 
+    def _refuse_larger(self, count: int, cure: str) -> None:
+        """Refuse to decode more images than fit into memory."""
+        images = len(self) * count
+        refuse_larger(4 * images * math.prod(self.info.shape), f"{images:,} images", cure)
+
     def _decoded(self, function: Any, z: ArrayLike | Tensor, batch: int) -> Tensor:
         """A function of codes, shared or one set for each member, computed in parts, since images are large."""
         given = dense(z, "this tensor of codes") if isinstance(z, Tensor) else torch.from_numpy(numbers(z, "codes"))
@@ -267,6 +274,7 @@ class Ensemble:
                 f"codes must have shape [n, {self.info.latents}] or [{len(self)}, n, {self.info.latents}], "
                 f"not {list(codes.shape)}"
             )
+        self._refuse_larger(codes.shape[-2], "take fewer codes at a time")
         if not codes.isfinite().all():
             raise UntwineError("codes hold a NaN or an infinity, which no image belongs to")
         with exact(self.device):
@@ -281,51 +289,3 @@ def _array(x: ArrayLike | Tensor) -> np.ndarray | Tensor:
 def _kernels(wanted: bool) -> contextlib.AbstractContextManager[Any]:
     """A context in which convolutions run as our own kernels, if wanted."""
     return dispatch.fast() if wanted else contextlib.nullcontext()
-
-
-@checked("path", "device")
-def load(path: str | Path | Record, device: str = "auto") -> Ensemble:
-    """The finished members of a run. Nothing in its folder is executed.
-
-    Args:
-        path: The folder of the run, or the record of it.
-        device: "auto", "cpu", "cuda" or "mps".
-    """
-    record = path if isinstance(path, Record) else Record.read(path)
-    for entry in record.entries:
-        if entry["state"] == "diverged":
-            warn(f"{entry['name']} diverged at step {entry['steps']} and is left out")
-        elif entry["state"] != "done":
-            warn(f"{entry['name']} is not finished and is left out")
-    return gather(record, pick_device(device))
-
-
-def gather(
-    record: Record,
-    device: torch.device,
-    ids: Sequence[str] | None = None,
-    trained: Mapping[str, tuple[Member, VAE]] | None = None,
-) -> Ensemble:
-    """The finished members of a run, without a warning about the others.
-
-    Args:
-        record: What is known of the run.
-        device: Where to compute.
-        ids: The ids of the members to gather, in their order; None gathers all.
-        trained: Members and models that need not be read from files, by id.
-    """
-    entries, path = record.entries, record.path
-    if ids is not None:
-        entries = sorted((e for e in entries if e["id"] in ids), key=lambda entry: ids.index(entry["id"]))
-    done = [entry for entry in entries if entry["state"] == "done"]
-    if not done and all(entry["state"] == "diverged" for entry in entries):
-        why = entries[0].get("cause", "try a smaller learning rate, or clip=1.0") if entries else ""
-        raise Diverged(f"every member asked for diverged ({path}): {why}")
-    if not done:
-        raise UntwineError(f"no member of {path} is finished; go on with: {how_to_resume(path)}")
-    info, known = record.info(), trained or {}
-    pairs = [known[entry["id"]] if entry["id"] in known else record.trained(entry, info) for entry in done]
-    ensemble = Ensemble([member for member, _ in pairs], [model for _, model in pairs], device)
-    ensemble.record = record
-    ensemble.history = read_log(path / "log.jsonl", record.content["packs"])
-    return ensemble

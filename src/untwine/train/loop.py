@@ -21,11 +21,12 @@ from untwine.locations import expanded, run_folder
 from untwine.locks import locked
 from untwine.model.vae import VAE
 from untwine.train.devices import check_precision, exact, pick_device
-from untwine.train.ensemble import Ensemble, gather
+from untwine.train.ensemble import Ensemble
 from untwine.train.folders import checkpoint
 from untwine.train.folders.folder import Folder, refuse_strangers, split
 from untwine.train.folders.history import Lines
 from untwine.train.folders.record import how_to_resume, stored
+from untwine.train.loading import gather
 from untwine.train.member import Member
 from untwine.train.memory import kept_memory
 from untwine.train.paths import check_path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -81,15 +82,17 @@ def reproduce(args: list[str]) -> int:
         return 0
     with as_usage_errors():
         chosen = catalogue.chosen(names)
-        _check_request(chosen, settings)
+        by_figure = _by_figure(chosen, settings)
+        _check_request(chosen, by_figure)
     if parsed.dry_run:
-        _dry_run([experiment.name for experiment in chosen], settings, parsed.json)
+        _dry_run(by_figure, parsed.json)
         return 0
     if imports.IMPORTED:
-        settings["prepare"] = functools.partial(imports.import_parts, tuple(imports.IMPORTED))
+        prepare = functools.partial(imports.import_parts, tuple(imports.IMPORTED))
+        by_figure = {name: {**own, "prepare": prepare} for name, own in by_figure.items()}
     results = []
-    for experiment in chosen:
-        results.append(running.reproduce(experiment.name, **settings))
+    for name, own in by_figure.items():
+        results.append(running.reproduce(name, **own))
         if not parsed.json:  # at once: the next may take hours, or fail
             _show(results[-1], Path(settings["out"]))
     if parsed.json:
@@ -106,16 +109,30 @@ def _settings(given: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return dict(given)
 
 
-def _check_request(chosen: Sequence[Any], settings: Mapping[str, Any]) -> None:
+def _by_figure(chosen: Sequence[Any], settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The settings of each figure by its name: seeds are for the figures that have any, if one of them does."""
+    without = [each.name for each in chosen if "seeds" not in inspect.signature(each.function).parameters]
+    if settings["seeds"] is None or len(without) == len(chosen):
+        without = []
+    if without:
+        output.note(
+            f"--seeds is for the other figures: {', '.join(without)} {'has' if len(without) == 1 else 'have'} none"
+        )
+    return {each.name: {**settings, **({"seeds": None} if each.name in without else {})} for each in chosen}
+
+
+def _check_request(chosen: Sequence[Any], by_figure: Mapping[str, Mapping[str, Any]]) -> None:
     """Refuse settings that cannot be, for all figures before the first of them is begun."""
     from untwine.experiments.engine import costs
     from untwine.launch import mapping, tasks
     from untwine.train.devices import pick_device
 
+    settings = by_figure[chosen[0].name]
     mapping.check(settings["engine"], tasks.Means(**{key: settings[key] for key in ("workers", "gpus", "address")}))
     pick_device(settings["device"])
-    changes = costs.changed(settings["seeds"], settings["settings"])
     for experiment in chosen:
+        own = by_figure[experiment.name]
+        changes = costs.changed(own["seeds"], own["settings"])
         experiment.plan(experiment.settings(settings["scale"], **changes))
 
 
@@ -183,11 +200,15 @@ def _amount(cost: dict[str, Any]) -> str:
     )
 
 
-def _dry_run(names: list[str], settings: dict[str, Any], as_json: bool) -> None:
+def _dry_run(by_figure: Mapping[str, Mapping[str, Any]], as_json: bool) -> None:
     from untwine.experiments.engine import costs
 
-    known = {key: settings[key] for key in ("scale", "device", "out", "seeds", "settings")}
-    rows = [{"figure": name, **row} for name in names for row in costs.estimate(name, **known)]
+    known = ("scale", "device", "out", "seeds", "settings")
+    rows = [
+        {"figure": name, **row}
+        for name, own in by_figure.items()
+        for row in costs.estimate(name, **{key: own[key] for key in known})
+    ]
     if as_json:
         output.as_json({"runs": rows})
         return

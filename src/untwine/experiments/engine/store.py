@@ -15,8 +15,9 @@ from untwine.experiments.engine.contract import Case, Trained
 from untwine.experiments.engine.rows import Row
 from untwine.launch.members import Members
 from untwine.launch.units import Unit
-from untwine.train.ensemble import Ensemble, gather
+from untwine.train.ensemble import Ensemble
 from untwine.train.folders.names import named
+from untwine.train.loading import gather
 from untwine.train.member import digest
 
 OUT = "reproduced"  # the folder by default

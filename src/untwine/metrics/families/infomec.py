@@ -61,17 +61,24 @@ def _of_sorted(code: Float64[np.ndarray, " n"], value: Int64[np.ndarray, " n"], 
     value, by_value = value[place], code[place]
     sizes = np.bincount(value)
     last = np.cumsum(sizes)[value] - 1
-    first, wanted = last - sizes[value] + 1, np.minimum(neighbours, sizes[value] - 1)
-    # The nearest `wanted` samples lie side by side: of all stretches that hold the sample, the shortest reach.
+    first, wanted = last - sizes[value] + 1, np.minimum(min(neighbours, len(code)), sizes[value] - 1)
+    # The nearest `wanted` samples lie side by side, `before` of them on the left: the more there are, the farther the
+    # leftmost is and the nearer the rightmost. The shortest reach is where the two cross.
     rows = np.arange(len(by_value))
-    reach = np.full(len(by_value), np.inf)
-    for before in range(neighbours + 1):
-        low, high = rows - before, rows - before + wanted
-        inside = (low >= first) & (high <= last) & (before <= wanted)
-        farthest = np.maximum(
-            by_value - by_value[np.where(inside, low, rows)], by_value[np.where(inside, high, rows)] - by_value
+    fewest, most = np.maximum(0, rows + wanted - last), np.minimum(wanted, rows - first)
+
+    def sides(before: Int64[np.ndarray, " n"]) -> tuple[Float64[np.ndarray, " n"], Float64[np.ndarray, " n"]]:
+        return by_value - by_value[rows - before], by_value[rows - before + wanted] - by_value
+
+    low, high = fewest, most
+    while (searching := low < high).any():
+        middle = (low + high) // 2
+        left, right = sides(middle)
+        low, high = (
+            np.where(searching & (left < right), middle + 1, low),
+            np.where(searching & (left >= right), middle, high),
         )
-        reach = np.where(inside, np.minimum(reach, farthest), reach)
+    reach = np.minimum(np.maximum(*sides(low)), np.maximum(*sides(np.maximum(low - 1, fewest))))
     below = np.searchsorted(code, by_value - reach - _EQUAL, side="left")
     above = np.searchsorted(code, by_value + reach + _EQUAL, side="right")
     keys, offset = value * len(code) + place, value * len(code)

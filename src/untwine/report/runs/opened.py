@@ -16,10 +16,11 @@ from untwine.scores import storage
 from untwine.scores.scores import Scores
 from untwine.scoring.collapse import active_counts
 from untwine.train.devices import pick_device
-from untwine.train.ensemble import Ensemble, gather
+from untwine.train.ensemble import Ensemble
 from untwine.train.folders.history import History
 from untwine.train.folders.log import read_log
 from untwine.train.folders.record import Record
+from untwine.train.loading import gather
 from untwine.train.member import Member
 from untwine.train.remarks.cautions import Caution, Known, cautions
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
 from jaxtyping import Float64, Int64
+
+from untwine.errors import UntwineError
 
 History = Sequence[Mapping[str, Any]]  # lines of `log.jsonl`, and `ensemble.history`
 
@@ -105,7 +107,11 @@ def courses(history: History, members: Collection[str] | None = None) -> dict[st
     {'loss': [[8.0, 7.0]], 'kl': [[nan, nan]]}
     """
     known: dict[str, dict[str, dict[int, float]]] = {}
+    if isinstance(history, str) or not isinstance(history, Iterable):
+        raise UntwineError(f"a history is ensemble.history, or lines of a log, not {history!r:.80}")
     for line in history:
+        if not (isinstance(line, Mapping) and {"step", "members"} <= line.keys()):
+            raise UntwineError(f"a line of a history has a step and its members, not {line!r:.80}")
         for member, terms in line["members"].items():
             if members is None or member in members:
                 for term, value in terms.items():

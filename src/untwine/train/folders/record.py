@@ -13,7 +13,7 @@ from torch import Tensor
 
 from untwine import files
 from untwine._version import __version__
-from untwine.errors import UntwineError, brief
+from untwine.errors import Unavailable, UntwineError, brief
 from untwine.locations import run_folder
 from untwine.model.info import Info
 from untwine.model.vae import VAE
@@ -65,16 +65,25 @@ class Record:
             own = gathered(trained, [entry["spec"] for entry in entries])
         except (KeyError, IndexError, TypeError):
             raise UntwineError(f"{self.path}/run.json is damaged: its run and its members do not agree") from None
-        with self._named():
+        with self._reading():
             return Run.from_json({**spec, **own, **seeds}, stored=True)
 
     @contextlib.contextmanager
-    def _named(self) -> Iterator[None]:
-        """A context whose errors name the file that is read."""
+    def named(self) -> Iterator[None]:
+        """A context whose errors name the file that is read, but for those of data that are not here."""
         try:
             yield
+        except Unavailable:
+            raise
         except UntwineError as error:
             raise type(error)(f"{self.path}/run.json: {error}") from None
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        """A context in which whatever goes wrong is the file's fault."""
+        try:
+            with self.named():
+                yield
         except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise UntwineError(f"{self.path}/run.json is damaged: {brief(error)}") from None
 
@@ -93,7 +102,7 @@ class Record:
             settings: Values of its spec that take the place of those that are written.
         """
         spec = {**entry["spec"], **settings}
-        with self._named():
+        with self._reading():
             return Member.from_json(entry["seed"], entry["data_seed"], spec, entry["name"])
 
     def weights(self, entry: dict[str, Any]) -> dict[str, Tensor]:
@@ -112,7 +121,7 @@ class Record:
         member = self.member(entry)
         try:
             weights = self.weights(entry)
-            with self._named():
+            with self._reading():
                 model = build(member, info)
             model.load_state_dict(weights)
         except (OSError, ValueError) as error:
@@ -121,7 +130,8 @@ class Record:
                 f"the weights of {member.name} cannot be used: {why}; to train them again: {how_to_resume(self.path)}"
             ) from None
         except RuntimeError as error:
-            raise UntwineError(f"the weights of {member.name} do not fit its network: {_in_one_line(error)}") from None
+            why = f"do not fit its network: {_in_one_line(error)}"
+            raise UntwineError(f"the weights of {member.name} in {self.path} {why}") from None
         return member, model
 
 
@@ -150,5 +160,9 @@ def _in_one_line(error: Exception) -> str:
 
 
 def stored(path: str | Path) -> Run:
-    """The run of a folder with all its members."""
-    return Record.read(path).run()
+    """The run of a folder with all its members, to resume it: a dataset that cannot be is refused."""
+    record = Record.read(path)
+    run = record.run()
+    with record.named():
+        run.make_dataset()
+    return run
