@@ -251,7 +251,7 @@ TRAIN_DATA = [
     Row("train vae --dataset split --dataset.dataset nope --steps 1", 2, "unknown dataset 'nope'"),
     Row("train vae --dataset tiled --dataset.dataset synthetic-linear --steps 1", 2, "only images can be tiled"),
     Row("train vae --dataset mnist --steps 1", 1, "train-images-idx3-ubyte.gz is not here", lines=4),
-    Row("train vae --dataset images --steps 1", 2, "--dataset.source TEXT is missing: The folder or the file"),
+    Row("train vae --dataset images --steps 1", 2, "--dataset.source PATH is missing: The folder or the file"),
     Row(
         "train vae --dataset images --dataset.source nowhere --steps 1",
         2,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import json
+import os
 import types
 import typing
 from collections.abc import Callable, Sequence
@@ -84,6 +86,28 @@ def module_or_file(text: str) -> str:
     return text
 
 
+def setting(text: str) -> tuple[str, Any]:
+    """A setting from text: a name, and a value that is JSON, none, or else a text.
+
+    >>> setting("eps=0.001"), setting("columns=none"), setting("source=scenes")
+    (('eps', 0.001), ('columns', None), ('source', 'scenes'))
+    """
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise ValueError(f"a setting is NAME=VALUE, not {text!r}")
+    if value.lower() == "none":
+        return name.replace("-", "_"), None
+    try:
+        return name.replace("-", "_"), json.loads(value)
+    except ValueError:
+        return name.replace("-", "_"), value
+
+
+def place(text: str) -> str:
+    """A file or a folder, as it was written."""
+    return text
+
+
 METAVAR = {
     module_or_file: "MODULE_OR_FILE",
     whole: "INT",
@@ -92,6 +116,9 @@ METAVAR = {
     seeds: "0-9|0,1,5",
     data_seeds: "0-9|0,1,5",
     truth: "true|false",
+    setting: "NAME=VALUE",
+    place: "PATH",
+    Path: "PATH",
 }
 _READERS: dict[Any, Callable[[str], Any]] = {
     Each: numbers,
@@ -123,6 +150,8 @@ def reader(hint: Any, default: Any) -> tuple[Callable[[str], Any], bool] | None:
             if typing.get_origin(choice) in (tuple, list, Sequence):
                 item = reader(typing.get_args(choice)[0], None)
                 return item and (item[0], True)
+    if str in choices and {Path, os.PathLike} & {typing.get_origin(choice) or choice for choice in choices}:
+        return place, False
     for choice in (Each, *choices):
         if choice in choices and choice in _READERS:
             return _READERS[choice], False

@@ -66,7 +66,10 @@ def lines(
                 ours: dict[str, Any] = dict(markersize=4, linewidth=1.4, linestyle=dashes, label=_word(group, words))
                 axes.plot(places, means, **looks, **ours)
                 low, high = zip(*((m - 2 * e, m + 2 * e) for m, e in zip(means, errors, strict=True)), strict=True)
-                axes.fill_between(places, low, high, color=colour, alpha=0.18, linewidth=0)
+                if len(places) > 1:
+                    axes.fill_between(places, low, high, color=colour, alpha=0.18, linewidth=0)
+                else:  # a band has no width there
+                    axes.vlines(places, low, high, color=colour, alpha=0.5)
             theirs = _along(_chosen([row for row in published if x in row], panels, name, by, group), x)
             if theirs:
                 hollow: dict[str, Any] = dict(markersize=5, linewidth=1, linestyle=":", markerfacecolor="none")

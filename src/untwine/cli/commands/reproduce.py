@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from untwine.cli import flags, imports, output
+from untwine.cli.readers import setting
 from untwine.cli.usage import UsageError, as_usage_errors
 from untwine.progress import duration
 
@@ -29,23 +29,6 @@ Examples:
 """
 USAGE = "untwine reproduce [NAME ...]"
 LEFT_OUT = ("name", "settings", "prepare", "progress")
-
-
-def setting(text: str) -> tuple[str, Any]:
-    """A setting from text: a name, and a value that is JSON, none, or else a text.
-
-    >>> setting("eps=0.001"), setting("columns=none"), setting("source=scenes")
-    (('eps', 0.001), ('columns', None), ('source', 'scenes'))
-    """
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise ValueError(f"a setting is NAME=VALUE, not {text!r}")
-    if value.lower() == "none":
-        return name.replace("-", "_"), None
-    try:
-        return name.replace("-", "_"), json.loads(value)
-    except ValueError:
-        return name.replace("-", "_"), value
 
 
 def reproduce(args: list[str]) -> int:
