@@ -15,6 +15,7 @@ from torch import nn
 
 from untwine.data import FactorSpace
 from untwine.data.states import TabledStates
+from untwine.errors import UntwineError
 from untwine.experiments.engine.catalogue import find
 from untwine.experiments.engine.comparisons import Exceeds
 from untwine.experiments.engine.contract import Plan, Trained
@@ -121,6 +122,24 @@ def test_figures_share_models():
     assert members("fig7") < members("fig9")
     assert members("fig10") < members("fig11")
     assert members("fig4") & members("fig6")
+
+
+# --- small scales ---------------------------------------------------------------------------------------
+
+
+def test_small_scales_share_models_and_have_small_images():
+    plans = [find(f"michlo2023/{name}") for name in ("fig6", "fig7", "fig9")]
+    assert not any("small" in experiment.hidden for experiment in plans)
+    small = [[case.run for case in known.plan(known.settings("small")).cases] for known in plans]
+    sweep, one, spaced = ({member.id for run in runs for member in run.members()} for runs in small)
+    assert sweep & one and sweep & spaced
+    assert {run.dataset["size"] for run in small[0]} == {16}
+
+
+def test_shapes3d_has_no_small_images():
+    experiment = find("michlo2023/fig6")
+    with pytest.raises(UntwineError, match="size"):
+        experiment.plan(experiment.settings("small", datasets=("3D Shapes", "XYSquares")))
 
 
 # --- numbers of the paper -------------------------------------------------------------------------------

@@ -15,6 +15,12 @@ from untwine.report.styles import line_style
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# Where the labels of each group's points are, so that those of groups that lie close together do not overlap.
+_CORNERS: tuple[dict[str, Any], ...] = tuple(
+    dict(xytext=(4 * right, 4 * up), ha="left" if right > 0 else "right", va="bottom" if up > 0 else "top")
+    for right, up in ((1, 1), (1, -1), (-1, 1), (-1, -1))
+)
+
 
 def tradeoff(
     rows: Rows,
@@ -66,10 +72,11 @@ def tradeoff(
             curve = sorted(zip(right, up, errors, strict=True))
             low, high = [u - 2 * e for _, u, e in curve], [u + 2 * e for _, u, e in curve]
             axes.fill_between([r for r, _, _ in curve], low, high, color=colour, alpha=0.15, linewidth=0)
+        label: dict[str, Any] = dict(textcoords="offset points", fontsize=SMALL, color=colour, **_CORNERS[i % 4])
         for place, r, u in zip(places, right, up, strict=True):
             if place is not None:
-                label: dict[str, Any] = dict(textcoords="offset points", xytext=(4, 4), fontsize=SMALL, color=colour)
                 axes.annotate(f"{place:g}" if isinstance(place, float) else str(place), (r, u), **label)
+    axes.margins(x=0.08)  # room for the labels of the outer points
     axes.set_xlabel(_word(x, words), fontsize=SMALL + 1.5)
     axes.set_ylabel(_word(y, words), fontsize=SMALL + 1.5)
     axes.tick_params(labelsize=SMALL + 0.5)
