@@ -80,7 +80,7 @@ def vae(
     rendered: bool = True,
     spacing: int | None = None,
     size: int = 64,
-    network: str = "michlo64",
+    network: str | dict[str, Any] = "michlo64",
     loss: Loss = "MSE",
 ) -> Case:
     """A model of appendix C with its columns. Figures that need the same model share its run."""
