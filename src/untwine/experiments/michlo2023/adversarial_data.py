@@ -31,7 +31,6 @@ from untwine.experiments.michlo2023.models import (
 from untwine.report import figures
 from untwine.train.run import Precision
 
-
 LOW = "After some thousand steps of small images all scores are low, those on dSprites too: MIG is at most about .1."
 
 
