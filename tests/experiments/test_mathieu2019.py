@@ -76,6 +76,23 @@ def test_figures_share_members(scale: str):
     assert len(ids(plan(LEFT, scale)) & ids(plan(RIGHT, scale))) > 0
 
 
+@pytest.mark.parametrize("figure", [LEFT, RIGHT])
+def test_small_betas_weigh_as_much_beside_a_pixel_as_the_papers(figure: str):
+    """Of 16 px there are 16 times fewer pixels than of 64 px."""
+    assert "small" not in registered()[figure].hidden
+    betas = {}
+    for scale in ("small", "paper"):
+        runs = [case.run for case in plan(figure, scale).cases]
+        betas[scale] = sorted({float(run.method.penalties["kl"].weight.value) for run in runs})
+        assert {run.dataset.get("size", 64) for run in runs} == {{"small": 16, "paper": 64}[scale]}
+    assert [16 * beta for beta in betas["small"]] == betas["paper"]
+
+
+def test_small_losses_are_compared_within_as_much_of_a_pixel():
+    margins = [next(c.within for c in plan(RIGHT, s).claims if isinstance(c, NotHigher)) for s in ("small", "paper")]
+    assert margins == [2 / 16, 2]
+
+
 def rows_of(figure: Plan, value: Any, seeds: int = 5) -> Rows:
     """Rows of all measures that claims are about, by a function of the columns and the measure."""
     noise = np.random.default_rng(0)

@@ -15,6 +15,7 @@ from torch import nn
 
 from untwine.data import FactorSpace
 from untwine.data.states import TabledStates
+from untwine.errors import UntwineError
 from untwine.experiments.engine.catalogue import find
 from untwine.experiments.engine.comparisons import Exceeds
 from untwine.experiments.engine.contract import Plan, Trained
@@ -121,6 +122,23 @@ def test_figures_share_models():
     assert members("fig7") < members("fig9")
     assert members("fig10") < members("fig11")
     assert members("fig4") & members("fig6")
+
+
+# --- small scales ---------------------------------------------------------------------------------------
+
+
+def test_small_scales_train_on_small_images():
+    for name in ("fig6", "fig7", "fig9"):
+        experiment = find(f"michlo2023/{name}")
+        assert "small" not in experiment.hidden
+        cases = experiment.plan(experiment.settings("small")).cases
+        assert {case.run.dataset["size"] for case in cases} == {16}
+
+
+def test_shapes3d_has_no_small_images():
+    experiment = find("michlo2023/fig6")
+    with pytest.raises(UntwineError, match="size"):
+        experiment.plan(experiment.settings("small", datasets=("3D Shapes", "XYSquares")))
 
 
 # --- numbers of the paper -------------------------------------------------------------------------------

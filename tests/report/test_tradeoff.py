@@ -32,6 +32,21 @@ def test_points_are_means_with_the_values_of_the_sweep_as_labels():
     figures.save(figure, io.BytesIO())
 
 
+def test_labels_of_points_that_lie_close_together_do_not_overlap():
+    rows = [
+        {"prior": prior, "nu": nu, "seed": seed, "measure": measure, "value": nu // 3 + 0.01 * (nu % 3)}
+        for prior in ("a", "b")
+        for nu in (0, 1, 3, 4)
+        for seed in range(2)
+        for measure in ("x", "y")
+    ]
+    figure = figures.tradeoff(rows, "x", "y", along="nu", by="prior")
+    figure.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in figure.axes[0].texts]
+    assert len(boxes) == 8
+    assert not any(a.overlaps(b) for k, a in enumerate(boxes) for b in boxes[:k])
+
+
 def test_a_group_without_the_sweep_is_a_point_without_a_label():
     alone = [{"prior": "Gaussian", "seed": s, "measure": m, "value": 1.0} for s in range(2) for m in ("x", "y")]
     rows = [*alone, *({**row, "prior": "Student-t", "nu": 9.0} for row in alone)]

@@ -14,7 +14,11 @@ from untwine.report.mosaic import SMALL, literal, titled
 from untwine.report.styles import line_style
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+# Corners of a point at which its label may be: right or left of it, above or below.
+_CORNERS = ((1, 1), (1, -1), (-1, 1), (-1, -1))
 
 
 @checked()
@@ -53,6 +57,7 @@ def tradeoff(
     figure = Figure(figsize=(5.2, 3.6), layout="constrained")
     axes = figure.subplots()
     groups = list(dict.fromkeys(row.get(by) if by else None for row in known))
+    labelled: list[tuple[str, float, float, Any]] = []
     for i, group in enumerate(groups):
         colour, marker, dashes = line_style(i)
         points = _points([row for row in known if by is None or row.get(by) == group], x, y, along)
@@ -68,10 +73,12 @@ def tradeoff(
             curve = sorted(zip(right, up, errors, strict=True))
             low, high = [u - 2 * e for _, u, e in curve], [u + 2 * e for _, u, e in curve]
             axes.fill_between([r for r, _, _ in curve], low, high, color=colour, alpha=0.15, linewidth=0)
-        for place, r, u in zip(places, right, up, strict=True):
-            if place is not None:
-                label: dict[str, Any] = dict(textcoords="offset points", xytext=(4, 4), fontsize=SMALL, color=colour)
-                axes.annotate(f"{place:g}" if isinstance(place, float) else str(place), (r, u), **label)
+        words_of = [f"{place:g}" if isinstance(place, float) else str(place) for place in places]
+        drawn = zip(places, words_of, right, up, strict=True)
+        labelled += [(word, r, u, colour) for place, word, r, u in drawn if place is not None]
+    axes.margins(x=0.08)  # room for the labels of the outer points
+    axes.autoscale_view()
+    _label(axes, labelled)
     axes.set_xlabel(_word(x, words), fontsize=SMALL + 1.5)
     axes.set_ylabel(_word(y, words), fontsize=SMALL + 1.5)
     axes.tick_params(labelsize=SMALL + 0.5)
@@ -84,6 +91,28 @@ def tradeoff(
     figure.supxlabel(note, fontsize=SMALL - 0.5, color="0.35")
     titled(figure, title)
     return figure
+
+
+def _label(axes: Axes, points: list[tuple[str, float, float, Any]]) -> None:
+    """Write the label of each point at the first of its corners that is away from all labels before.
+
+    Args:
+        axes: The chart.
+        points: The labels with their places and colours.
+    """
+    boxes: list[tuple[float, float, float]] = []  # middles of labels in typographic points, and half of their widths
+    scale = axes.figure.dpi / 72  # pixels of a typographic point
+    for word, x, y, colour in points:
+        left, low = axes.transData.transform((x, y)) / scale
+        half = 0.3 * SMALL * len(word)
+        choices = [(left + (4 + half) * right, low + (3 + SMALL / 2) * up, half) for right, up in _CORNERS]
+        free = [not any(abs(a - c) < h + k and abs(b - d) < SMALL for c, d, k in boxes) for a, b, h in choices]
+        corner = free.index(True) if any(free) else 0
+        boxes.append(choices[corner])
+        right, up = _CORNERS[corner]
+        sides: dict[str, Any] = dict(ha="left" if right > 0 else "right", va="bottom" if up > 0 else "top")
+        place: dict[str, Any] = dict(textcoords="offset points", xytext=(4 * right, 3 * up), **sides)
+        axes.annotate(word, (x, y), fontsize=SMALL, color=colour, **place)
 
 
 def _points(rows: Rows, x: str, y: str, along: str) -> list[tuple[Any, float, float, float]]:

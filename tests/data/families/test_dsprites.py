@@ -162,6 +162,23 @@ def test_a_damaged_archive_is_refused(folder, writer, monkeypatch):
         dsprites()
 
 
+def averaged(images, size):
+    """Images `[n, 64, 64]` of 0 and 255, averaged over squares and rounded half to even."""
+    step = 64 // size
+    return np.round(images.reshape(len(images), 1, size, step, size, step).mean((3, 5), dtype=np.float64))
+
+
+@pytest.mark.parametrize("size", [16, 32])
+def test_small_pictures_of_the_file_are_averages(public, writer, size):
+    folder = public("dsprites")
+    data = dsprites(size=size)
+    assert data.spec == {"name": "dsprites", "rendered": False, "size": size} and data.shape == (1, size, size)
+    assert np.array_equal(data.examples(), averaged(writer.arrays()["imgs"] * 255, size))
+    assert data.examples().dtype == np.uint8 and len(np.unique(data.examples())) > 2
+    made = [path.name for path in (folder / "dsprites").glob("*.npy")]
+    assert made == ["packed-1.npy"]  # the same for all sizes
+
+
 # --- drawn: its definition ------------------------------------------------------------------------------
 
 
@@ -260,6 +277,31 @@ def test_sprites_keep_away_from_the_border():
     assert inner.sum() == pictures.sum() > 0
 
 
+@pytest.mark.parametrize("size", [16, 32])
+def test_small_pictures_are_averages_and_need_no_file(folder, size):
+    data = dsprites(rendered=True, size=size)
+    assert data.spec == {"name": "dsprites", "rendered": True, "size": size} and len(data) == 737_280
+    corners = [(*sprite, x, y) for sprite in ((0, 0, 0), (1, 5, 7), (2, 3, 39)) for x in (0, 31) for y in (0, 31)]
+    states = np.concatenate([SPACE.sample(500, seed=3), corners])
+    assert np.array_equal(data.observe(states), averaged(sprites.draw(states), size))
+    numbers = np.arange(737_000, 737_100)
+    assert np.array_equal(data.batch(numbers), averaged(sprites.draw(SPACE.factors(numbers)), size))
+    assert data.shape == data.batch([0]).shape[1:] == (1, size, size) and data.batch([0]).dtype == np.uint8
+    assert not list(folder.rglob("*.npy"))
+
+
+def test_sprites_of_16_pixels_still_differ():
+    states = [(*sprite, 15, 15) for sprite in np.ndindex(3, 6, 39)]
+    assert len(np.unique(sprites.draw(states, 16), axis=0)) == len(states)
+
+
+@pytest.mark.parametrize("size", [0, 8, 48, 128, 16.5, "small"])
+@pytest.mark.parametrize("rendered", [False, True])
+def test_other_sizes_are_refused(folder, rendered, size):
+    with pytest.raises(UntwineError, match="size of dataset 'dsprites' must be 16, 32 or 64"):
+        dsprites(rendered=rendered, size=size)
+
+
 def test_factors_off_the_grid_are_refused():
     with pytest.raises(UntwineError, match="'orientation' is 40"):
         sprites.draw([[0, 0, 40, 0, 0]])
@@ -349,6 +391,8 @@ def test_perceived_distances_are_those_of_the_paper(centred):
 def test_the_spec_says_which_was_used():
     assert full_spec({"name": "dsprites", "rendered": True}) == {"name": "dsprites", "rendered": True}
     assert full_spec({"name": "dsprites"})["rendered"] is False
+    assert "size" not in full_spec({"name": "dsprites", "size": 64})  # as runs that were stored before it
+    assert full_spec({"name": "dsprites", "size": 16})["size"] == 16
 
 
 @pytest.mark.slow

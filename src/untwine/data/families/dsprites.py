@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator
 from functools import cache, partial
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64, UInt8
@@ -32,6 +33,7 @@ SPACE = FactorSpace(
 )
 SHAPES = ("square", "ellipse", "heart")
 SIDE = 64
+Size = Literal[16, 32, 64]  # of 8 px, the smallest sprites would be about one pixel
 _BYTES = SIDE * SIDE // 8  # of an image, with a bit for each pixel
 _NAME = "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz"
 FILES = (
@@ -51,7 +53,7 @@ HINT = (
 )
 
 
-def _files(rendered: bool = False) -> tuple[File, ...]:
+def _files(rendered: bool = False, size: Size = SIDE) -> tuple[File, ...]:
     return () if rendered else FILES
 
 
@@ -60,8 +62,8 @@ PUBLIC = Public(
 )
 
 
-@dataset(public=PUBLIC)
-def dsprites(rendered: bool = False) -> TabledStates:
+@dataset(public=PUBLIC, added=["size"])
+def dsprites(rendered: bool = False, size: Size = SIDE) -> TabledStates:
     """A square, ellipse or heart in six sizes, 40 orientations and 32 by 32 positions: 737,280 images.
 
     By default the images are those of the published file (Matthey et al. 2017). With `rendered` they are drawn on the
@@ -70,27 +72,49 @@ def dsprites(rendered: bool = False) -> TabledStates:
     On first use either is written to the data folder, with a bit for each pixel (377 MB); from there, only the images
     of a batch are read.
 
+    Images of 32 or 16 px are those of 64 px averaged over squares of 2 or 4 px, so they have shades of grey where an
+    outline crosses a pixel. Drawn ones need no file.
+
     The last orientation is a full turn, so it looks like the first.
 
     Args:
         rendered: Whether the images are drawn rather than read from the published file.
+        size: Width and height in pixels.
 
     >>> import untwine.data
     >>> untwine.data.full_spec({"name": "dsprites"})
     {'name': 'dsprites', 'rendered': False}
     >>> SPACE.names, SPACE.sizes
     (('shape', 'scale', 'orientation', 'x', 'y'), (3, 6, 40, 32, 32))
+    >>> dsprites(rendered=True, size=16).observe([[0, 0, 0, 0, 0]])[0, 0, 3:6, 3:6].tolist()
+    [[255, 255, 64], [255, 255, 64], [64, 64, 16]]
     """
     shape = (SPACE.states, _BYTES)
+    if rendered and size < SIDE:
+        return TabledStates(SPACE, (1, size, size), lambda numbers: draw(SPACE.factors(numbers), size))
     if rendered:
         table = cached_table("dsprites/rendered-1.npy", shape, _drawn, "drawing dSprites")
     else:
         table = cached_table("dsprites/packed-1.npy", shape, _read, f"packing {_NAME}", HINT)
-    return TabledStates(SPACE, (1, SIDE, SIDE), partial(_unpack, table))
+    return TabledStates(SPACE, (1, size, size), partial(_unpack, table, size))
 
 
-def _unpack(table: UInt8[np.ndarray, "states bytes"], numbers: Int64[np.ndarray, " n"]) -> UInt8[np.ndarray, "n 1 h w"]:
-    return (np.unpackbits(gathered(table, numbers), axis=1) * 255).reshape(-1, 1, SIDE, SIDE)
+def _unpack(
+    table: UInt8[np.ndarray, "states bytes"], size: Size, numbers: Int64[np.ndarray, " n"]
+) -> UInt8[np.ndarray, "n 1 h w"]:
+    step = SIDE // size
+    pixels = np.unpackbits(gathered(table, numbers), axis=1)
+    return _shades(pixels.reshape(-1, 1, size, step, size, step).sum((3, 5), dtype=np.uint8), step)
+
+
+def _shades(white: UInt8[np.ndarray, "*shape"], step: int) -> UInt8[np.ndarray, "*shape"]:
+    """The shades of pixels by the number of white ones among the `step * step` that they stand for, half to even.
+
+    Args:
+        white: The numbers of white pixels.
+        step: The width of the square that a pixel stands for.
+    """
+    return np.round(255 * np.arange(step**2 + 1) / step**2).astype(np.uint8)[white]
 
 
 # --- the published file ---------------------------------------------------------------------------------
@@ -138,41 +162,47 @@ ANGLES = 2 * np.pi * (np.arange(40) % 39) / 39
 FIRST = 16.85
 
 
-def draw(factors: ArrayLike) -> UInt8[np.ndarray, "n 1 64 64"]:
-    """The images of these states `[n, 5]`: white (255) on black, without shades between.
+def draw(factors: ArrayLike, size: Size = SIDE) -> UInt8[np.ndarray, "n 1 size size"]:
+    """The images of these states `[n, 5]`: white (255) on black; at 64 px without shades between.
 
     A pixel is white where its middle lies in the sprite. x goes to the right, y downwards. At orientation 0 the heart
     is upright and the ellipse lies on its side; from there they turn clockwise, about the centre of the box that they
     fill at orientation 0. No sprite comes near the border. All images differ, except those of the first and the last
-    orientation.
+    orientation. Smaller images are those of 64 px, averaged.
+
+    Args:
+        factors: The states.
+        size: Width and height in pixels.
 
     >>> square, heart = draw([[0, 0, 0, 0, 0], [2, 5, 0, 31, 31]])[:, 0]
     >>> square.sum() // 255, square[16, 16], heart[16, 16], heart.max()
     (np.uint64(81), np.uint8(255), np.uint8(0), np.uint8(255))
     """
-    return _views()[tuple(SPACE.check(factors).T)][:, None]
+    return _views(size)[tuple(SPACE.check(factors).T)][:, None]
 
 
 def _drawn() -> Iterator[UInt8[np.ndarray, "1024 512"]]:
     """All images in the order of their state numbers, with a bit for each pixel; a part for each sprite."""
-    views = _views()
+    views = _views(SIDE)
     sprites = np.ndindex(*SPACE.sizes[:3])
     for sprite in track(sprites, "drawing dSprites", math.prod(SPACE.sizes[:3])):
         yield np.packbits(views[sprite].reshape(-1, SIDE * SIDE), axis=1)
 
 
 @cache
-def _views() -> UInt8[np.ndarray, "3 6 40 32 32 64 64"]:
+def _views(size: Size) -> UInt8[np.ndarray, "3 6 40 32 32 size size"]:
     """All images as views of 720 larger ones: a sprite moves by whole pixels, so its images are parts of one.
 
     The larger image has the sprite in the last position of both axes; earlier positions are views from further to the
-    right and further down.
+    right and further down. For small images, each of its pixels is the mean of a square of pixels that begins there,
+    and views take the pixels of every `step`-th row and column.
     """
-    last = SPACE.sizes[3] - 1
+    last, step = SPACE.sizes[3] - 1, SIDE // size
     middles = np.arange(SIDE + last) + 0.5 - (FIRST + last)
-    large = np.where(inside(middles, middles), 255, 0).astype(np.uint8)
-    windows = sliding_window_view(large, (SIDE, SIDE), axis=(3, 4))[:, :, :, ::-1, ::-1]
-    return windows.swapaxes(3, 4)
+    white = inside(middles, middles)
+    squares = sliding_window_view(white, (step, step), axis=(3, 4)).sum((-2, -1), dtype=np.uint8)
+    windows = sliding_window_view(_shades(squares, step), (SIDE - step + 1,) * 2, axis=(3, 4))
+    return windows[:, :, :, ::-1, ::-1, ::step, ::step].swapaxes(3, 4)
 
 
 def inside(
