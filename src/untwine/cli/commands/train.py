@@ -13,7 +13,6 @@ from typing import Any
 
 from untwine.cli import flags, helptext, imports, lengths, output, readers
 from untwine.cli.fitting import fit
-from untwine.cli.readers import place
 from untwine.cli.usage import UsageError, as_usage_errors
 from untwine.cli.words import value_of
 from untwine.locations import expanded, run_folder
@@ -141,7 +140,7 @@ def _parse(method: str, args: list[str]) -> Any:
         if isinstance(name, str) and name != "auto":
             groups.append((kind, flags.arguments(flags.find(registry, name))))
     out = _out(method, value_of(args, "--dataset") or "DATASET")
-    fields.append(flags.flag("out", place, default=None, help="The folder of the run.", shown=out))
+    fields.append(flags.flag("out", readers.place, default=None, help="The folder of the run.", shown=out))
     fields.append(flags.switch("dry_run", "Say how long the run would take by a few measured steps, and stop."))
     fields.append(flags.switch("json", flags.JSON))
     groups += [("run", _run_flags(defaults, shown)), ("machine", _machine_flags())]
