@@ -74,8 +74,11 @@ def lines(
             if theirs:
                 hollow: dict[str, Any] = dict(markersize=5, linewidth=1, linestyle=":", markerfacecolor="none")
                 axes.plot([p[0] for p in theirs], [p[1] for p in theirs], **looks, **hollow)
+        marks = sorted({row[x] for row in known})
         if log:
-            _logarithmic(axes, sorted({row[x] for row in known}))
+            _logarithmic(axes, marks)
+        elif len(marks) < 10 and all(mark == int(mark) for mark in marks):
+            axes.set_xticks(marks)
         axes.set_xlabel(_word(x, words), fontsize=SMALL + 1.5)
     _legend(figure, by_panel, bool(published))
     return figure
