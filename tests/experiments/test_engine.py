@@ -16,7 +16,7 @@ from untwine.experiments.engine.claims import Beyond, Exactly, Near, Related, Tr
 from untwine.experiments.engine.comparisons import Alike, Higher
 from untwine.experiments.engine.contract import Experiment, Fact, Plan
 from untwine.experiments.engine.findings import Finding, judge, overall
-from untwine.experiments.engine.result import Result
+from untwine.experiments.engine.result import Result, verdict
 from untwine.experiments.engine.rows import Rows
 from untwine.experiments.engine.store import Store
 from untwine.launch.mapping import Engine
@@ -392,3 +392,21 @@ def test_the_verdict_of_a_figure_is_that_of_its_claims():
     assert overall(with_verdicts("reproduced", "not")) == "partly"
     assert overall(with_verdicts("not", "not")) == "not"
     assert overall([]) == "not testable here"
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "words"),
+    [
+        (["reproduced", "partly"], "partly reproduced"),
+        (["partly", "partly"], "not shown"),
+        (["partly", "not"], "not shown"),
+        (["not", "not testable here"], "not reproduced (1 of 2 claims tested)"),
+        (["reproduced"], "reproduced"),
+    ],
+)
+def test_a_figure_of_which_nothing_was_shown_is_not_called_partly_reproduced(
+    verdicts: list[findings.Verdict], words: str, toy: Experiment, tmp_path: Path
+):
+    known = tuple(Finding(f"claim {i}", True, "1", verdict=one) for i, one in enumerate(verdicts))
+    result = replace(running.reproduce("toy/fig1", "paper", "cpu", tmp_path), findings=known, verdict=overall(known))
+    assert verdict(result) == words

@@ -122,7 +122,7 @@ def _check_request(chosen: Sequence[Any], by_figure: Mapping[str, Mapping[str, A
 def _show(result: Any, out: Path) -> None:
     """Print the findings of a result, and where its page is."""
     from untwine.experiments.engine import running
-    from untwine.experiments.engine.result import VERDICTS, verdict
+    from untwine.experiments.engine.result import CLAIMS, verdict
 
     output.paragraph(f"{result.name} ({result.scale}): {verdict(result)}")
     output.paragraph(f"  {result.claim}")
@@ -132,7 +132,7 @@ def _show(result: Any, out: Path) -> None:
             finding.paper,
             finding.ours,
             "" if finding.corrected is None else f"{finding.corrected:.2g}",
-            VERDICTS[finding.verdict],
+            CLAIMS[finding.verdict],
         ]
         for finding in result.findings
     ]

@@ -14,7 +14,7 @@ from typing import Any
 from untwine import files
 from untwine.arguments import bind, coerce
 from untwine.errors import UntwineError, printable
-from untwine.experiments.engine.findings import UNTESTABLE, Finding, Verdict
+from untwine.experiments.engine.findings import NOT, PARTLY, REPRODUCED, UNTESTABLE, Finding, Verdict
 from untwine.experiments.engine.rows import Row, Rows, checked_rows
 from untwine.metrics.statistics import summary
 
@@ -96,10 +96,15 @@ class Result:
 
 
 def verdict(result: Result) -> str:
-    """The verdict in words, and how many of the claims it is about, where not all could be tested."""
+    """The verdict in words, and how many of the claims it is about, where not all could be tested.
+
+    A figure is partly reproduced if some of its claims are; one whose tests decide nothing is not shown.
+    """
+    any_reproduced = any(finding.verdict == REPRODUCED for finding in result.findings)
+    words = "partly reproduced" if result.verdict == PARTLY and any_reproduced else CLAIMS[result.verdict]
     tested = sum(finding.verdict != UNTESTABLE for finding in result.findings)
     some = f" ({tested} of {len(result.findings)} claims tested)" if 0 < tested < len(result.findings) else ""
-    return VERDICTS[result.verdict] + some
+    return words + some
 
 
 def page_of(result: Result) -> str:
@@ -127,17 +132,18 @@ def command(result: Result) -> str:
     return f"untwine reproduce {result.name} --scale {result.scale}" + (f" --set {given}" if given else "")
 
 
-VERDICTS: dict[str, str] = {
-    "reproduced": "reproduced",
-    "partly": "partly reproduced",
-    "not": "not reproduced",
-    "not testable here": "not testable here",
+# The verdict on a claim in words; a claim with which our numbers agree without deciding it is stored as "partly".
+CLAIMS: dict[str, str] = {
+    REPRODUCED: "reproduced",
+    PARTLY: "not shown",
+    NOT: "not reproduced",
+    UNTESTABLE: "not testable here",
 }
 
 
 def findings_table(findings: Sequence[Finding]) -> list[str]:
     """A Markdown table with a line for each claim."""
-    heads = ["claim", "paper", "ours", "test", "p, corrected", "effect", "models", "verdict"]
+    heads = ["claim", "paper", "ours", "test", "p, corrected", "effect", "values", "verdict"]
     rows = [
         [
             finding.text,
@@ -147,7 +153,7 @@ def findings_table(findings: Sequence[Finding]) -> list[str]:
             "" if finding.corrected is None else f"{finding.corrected:.2g}",
             "" if finding.effect is None else f"{finding.effect:+.2f}",
             str(finding.models or ""),
-            VERDICTS[finding.verdict],
+            CLAIMS[finding.verdict],
         ]
         for finding in findings
     ]
@@ -169,7 +175,7 @@ def numbers_table(rows: Rows, published: Rows) -> list[str]:
         theirs = published.where(**where).values
         paper = f"{fmean(theirs):.3g}" if theirs else ""
         lines.append([*(_text(value) for value in key), *_mean(values), paper])
-    shown = _table([*columns, "mean", "95%", "models", "paper"], lines[:SHOWN])
+    shown = _table([*columns, "mean", "95%", "values", "paper"], lines[:SHOWN])
     more = len(lines) - SHOWN
     return [*shown, "", f"And {more} more in `{FILE}`."] if more > 0 else shown
 
