@@ -183,6 +183,15 @@ def test_the_page_has_a_row_for_each_figure_also_of_papers_of_ones_own(toy: Expe
     assert "A sentence by hand." in pages.write_page(tmp_path).read_text()
 
 
+def test_a_result_says_which_settings_are_not_those_of_the_paper(toy: Experiment, tmp_path: Path):
+    assert running.other_settings(toy, toy.settings("paper")) == []
+    changed = toy.settings("paper", steps=7)
+    (said,) = running.other_settings(toy, changed)
+    assert said == "Settings other than those of the scale paper: steps 7 instead of 12."
+    result = running.reproduce("toy/fig1", "paper", "cpu", tmp_path, settings={"steps": 7})
+    assert said in result.caveats
+
+
 def test_the_page_names_what_was_not_run(toy: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     running.reproduce("toy/fig1", "paper", "cpu", tmp_path)
     other = replace(toy, name="toy/fig2", claim="Three is four.")

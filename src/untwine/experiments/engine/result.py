@@ -121,8 +121,8 @@ def page_of(result: Result) -> str:
         lines += ["", "## What could not be done here", "", *(f"- {line(text)}" for text in result.problems)]
     lines += ["", "## Numbers", "", *numbers_table(result.rows, result.published)]
     lines += ["", "## How it was made", "", f"    {command(result)}", ""]
-    lines += [f"- {key}: {line(_text(value))}" for key, value in result.settings.items()]
-    lines += [f"- {key.replace('_', ' ')}: {_text(value)}" for key, value in about.items()]
+    lines += [f"- {key}: {line(text_of(value))}" for key, value in result.settings.items()]
+    lines += [f"- {key.replace('_', ' ')}: {text_of(value)}" for key, value in about.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -174,7 +174,7 @@ def numbers_table(rows: Rows, published: Rows) -> list[str]:
         where = {name: value for name, value in zip(columns, key, strict=True) if value is not None}
         theirs = published.where(**where).values
         paper = f"{fmean(theirs):.3g}" if theirs else ""
-        lines.append([*(_text(value) for value in key), *_mean(values), paper])
+        lines.append([*(text_of(value) for value in key), *_mean(values), paper])
     shown = _table([*columns, "mean", "95%", "values", "paper"], lines[:SHOWN])
     more = len(lines) - SHOWN
     return [*shown, "", f"And {more} more in `{FILE}`."] if more > 0 else shown
@@ -211,13 +211,18 @@ def line(text: str) -> str:
     return printable(" ".join(text.split())).replace("<", "&lt;")
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """A value of a setting in words; None is empty.
+
+    >>> text_of(0.0001), text_of([1, 2]), text_of({"name": "dots", "size": 16})
+    ('0.0001', '1, 2', 'name dots, size 16')
+    """
     if value is None:
         return ""
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, list | tuple):
-        return ", ".join(map(_text, value))
+        return ", ".join(map(text_of, value))
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_text(item)}" for key, item in value.items())
+        return ", ".join(f"{key} {text_of(item)}" for key, item in value.items())
     return str(value)

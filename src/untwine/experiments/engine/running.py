@@ -19,7 +19,7 @@ from untwine.experiments.engine import catalogue
 from untwine.experiments.engine.contract import Case, Experiment, Fact, Measure, Plan, Trained
 from untwine.experiments.engine.costs import changed
 from untwine.experiments.engine.findings import judge, overall
-from untwine.experiments.engine.result import Result
+from untwine.experiments.engine.result import Result, text_of
 from untwine.experiments.engine.rows import Row, Rows, checked_rows
 from untwine.experiments.engine.store import OUT, Store
 from untwine.launch.costs import hardware
@@ -132,12 +132,28 @@ def reproduce(
         rows=rows,
         published=published,
         figures=drawn,
-        caveats=tuple(plan.caveats),
+        caveats=(*plan.caveats, *other_settings(experiment, settings)),
         problems=tuple(dict.fromkeys(problems)),
         about=about,
     )
     result.write(folder)
     return result
+
+
+def other_settings(experiment: Experiment, settings: Mapping[str, Any]) -> list[str]:
+    """A sentence with the settings that are not the paper's, each beside the paper's; none where all are.
+
+    Args:
+        experiment: The experiment, whose defaults are the paper's settings.
+        settings: The settings of a result.
+    """
+    usual = experiment.settings("paper")
+    other = [
+        f"{key} {text_of(value) or 'none'} instead of {text_of(usual[key]) or 'none'}"
+        for key, value in settings.items()
+        if value != usual[key]
+    ]
+    return [f"Settings other than those of the scale paper: {'; '.join(other)}."] if other else []
 
 
 def folder_name(scale: str, changes: Mapping[str, Any]) -> str:
