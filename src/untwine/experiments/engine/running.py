@@ -167,10 +167,13 @@ def folder_name(scale: str, changes: Mapping[str, Any]) -> str:
     ('paper', 'paper-seeds-0-4-columns-none')
     >>> folder_name("smoke", {"betas": [-1, 2]}), len(folder_name("smoke", {"betas": list(range(999))}))
     ('smoke-betas-minus1-2', 117)
+    >>> folder_name("paper", {"known": "results/quality.json", "rho": 0.03})
+    'paper-known-results-quality-json-rho-0.03'
     """
     words = [word for key, value in changes.items() for word in (key, "none" if value is None else str(value))]
     plain = [re.sub(r"(?<![\w.])-(?=[\d.])", "minus", word) for word in words]
-    name = "-".join([scale, *(re.sub(r"[^\w.]+", "-", word).strip("-.") for word in plain)])
+    # A dot stays within numbers alone: the name of a folder must not end as that of a file does.
+    name = "-".join([scale, *(re.sub(r"(?:(?<!\d)\.|\.(?!\d)|[^\w.])+", "-", word).strip("-") for word in plain)])
     return name if len(name) <= LONGEST else f"{name[:LONGEST]}-{digest(words)}"
 
 

@@ -15,7 +15,7 @@ from untwine.experiments.engine.findings import Claim
 from untwine.experiments.engine.measures import Computed
 from untwine.experiments.michlo2023.drawn import of_data, of_levels, of_matrices, of_posteriors, of_traversals
 from untwine.experiments.michlo2023.measured import agreements, by_steps, learned, mistakes
-from untwine.experiments.michlo2023.models import BENCHMARKS, DATA, LEVELS, QUICK, SQUARES, Data, caveats, vae
+from untwine.experiments.michlo2023.models import BENCHMARKS, DATA, LEVELS, QUICK, SMALL, SQUARES, Data, caveats, vae
 from untwine.report import figures
 from untwine.train.run import Precision, Run
 from untwine.train.seeds import parse_seeds
@@ -156,11 +156,11 @@ def fig3(
     claim="β-VAEs learn the perceived distances of their data at all levels of the network",
     smoke={**QUICK, "datasets": SQUARES, "seeds": "0", "traversals": 1},
     small={
+        **SMALL,
         "datasets": ("dSprites",),
-        "seeds": "0-2",
-        "steps": 300,
-        "batch_size": 32,
-        "precision": "float32",
+        "network": {"name": "conv", "channels": [16, 32], "hidden": 128},
+        "seeds": "0-4",
+        "steps": 2_500,
         "traversals": 20,
     },
 )
@@ -174,6 +174,8 @@ def fig4(
     batch_size: Count = 256,
     precision: Precision = "bfloat16",
     rendered: bool = True,
+    size: int = 64,
+    network: str | dict[str, Any] = "michlo64",
 ) -> Plan:
     """Distances along each factor at every level of β-VAEs on Cars3D, and their agreement with what the loss perceives.
 
@@ -181,7 +183,8 @@ def fig4(
     stands in its place. Agreement is Spearman's correlation of the mean matrices, on average over factors. A network
     keeps some of the distances between images before it learns anything: models after one step are the control.
     """
-    settings = {"seeds": seeds, "batch_size": batch_size, "precision": precision, "rendered": rendered}
+    settings: dict[str, Any] = {"seeds": seeds, "batch_size": batch_size, "precision": precision, "rendered": rendered}
+    settings |= {"size": size, "network": network}
     trainings = {"trained": steps, "untrained": 1}
     cases = [
         case(model.run, **model.columns, training=training)
@@ -224,5 +227,5 @@ def fig4(
             )
             for name in datasets
         },
-        caveats=[*caveats(rendered), "The paper shows one model on Cars3D; dSprites is our addition."],
+        caveats=[*caveats(rendered, size), "The paper shows one model on Cars3D; dSprites is our addition."],
     )
