@@ -266,7 +266,7 @@ def header(text: bytes, length: int | None = None) -> bytes:
 def test_absurd_weights_are_refused_in_one_line(folder: Path, content: bytes) -> None:
     sha256 = checkpoint.write(folder / "members" / "seed-0.safetensors", content)
     rewrite(folder, lambda changed: changed["members"][0].update(sha256=sha256))
-    with pytest.raises(UntwineError, match=r"weights of seed-0 (cannot be used|do not fit)") as error:
+    with pytest.raises(UntwineError, match=r"weights of seed-0 (cannot be used|in .* do not fit)") as error:
         uw.load(folder)
     assert "\n" not in str(error.value)
 
