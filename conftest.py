@@ -25,6 +25,8 @@ if os.environ.get("JAXTYPING_DISABLE") != "1":
 os.environ["OMP_NUM_THREADS"] = str(THREADS)
 # Threads that spin while they wait ruin each other on a busy machine, and tests of tiny models anywhere.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# Ray lets its workers wait for whatever else runs: tests beside others would wait for minutes.
+os.environ.setdefault("RAY_worker_niceness", "0")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
