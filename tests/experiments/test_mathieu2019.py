@@ -78,7 +78,7 @@ def test_figures_share_members(scale: str):
 
 @pytest.mark.parametrize("figure", [LEFT, RIGHT])
 def test_small_betas_weigh_as_much_beside_a_pixel_as_the_papers(figure: str):
-    """Of 16 px there are 16 times fewer pixels than of 64 px."""
+    """Pictures of 16 px have a sixteenth of the pixels of 64 px."""
     assert "small" not in registered()[figure].hidden
     betas = {}
     for scale in ("small", "paper"):

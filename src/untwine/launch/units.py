@@ -31,9 +31,7 @@ from untwine.train.run import Run
 from untwine.train.seeds import seeds_in_words
 
 PATIENCE = 60.0  # seconds to wait for a folder: the worker of a driver that was killed may still be saving
-STILL = (
-    300.0  # seconds without a new byte after which who has a folder is not waited for; checkpoints are more frequent
-)
+STILL = 300.0  # seconds without a write after which a folder is not waited for; checkpoints are more frequent
 
 
 @dataclass(frozen=True)
