@@ -18,6 +18,7 @@ from untwine.experiments.michlo2023.models import (
     QUICK,
     SCORES,
     SMALL,
+    SMALLER,
     SPACINGS,
     SQUARES,
     SWEEP,
@@ -69,7 +70,7 @@ def fig5() -> Plan:
     small={
         **SMALL,
         "datasets": ("dSprites", "XYSquares"),
-        "network": {"name": "conv", "channels": [16, 32], "hidden": 128},
+        "network": SMALLER,
         # One model for each setting, as in the paper. A KL of 25 latents weighs 2.8 times less, so that both numbers of
         # latents together sweep in half decades. At .1 codes of XYSquares say nothing.
         "betas": (0.001, 0.01, 0.1),

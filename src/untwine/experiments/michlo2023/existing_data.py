@@ -15,7 +15,18 @@ from untwine.experiments.engine.findings import Claim
 from untwine.experiments.engine.measures import Computed
 from untwine.experiments.michlo2023.drawn import of_data, of_levels, of_matrices, of_posteriors, of_traversals
 from untwine.experiments.michlo2023.measured import agreements, by_steps, learned, mistakes
-from untwine.experiments.michlo2023.models import BENCHMARKS, DATA, LEVELS, QUICK, SMALL, SQUARES, Data, caveats, vae
+from untwine.experiments.michlo2023.models import (
+    BENCHMARKS,
+    DATA,
+    LEVELS,
+    QUICK,
+    SMALL,
+    SMALLER,
+    SQUARES,
+    Data,
+    caveats,
+    vae,
+)
 from untwine.report import figures
 from untwine.train.run import Precision, Run
 from untwine.train.seeds import parse_seeds
@@ -158,7 +169,7 @@ def fig3(
     small={
         **SMALL,
         "datasets": ("dSprites",),
-        "network": {"name": "conv", "channels": [16, 32], "hidden": 128},
+        "network": SMALLER,
         "seeds": "0-4",
         "steps": 2_500,
         "traversals": 20,

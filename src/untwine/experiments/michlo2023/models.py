@@ -33,6 +33,7 @@ SPACINGS = (8, 7, 6, 5, 4, 3, 2, 1)
 # Settings of small scales. XYSquares of 16 px has 8 positions of squares of 2 px, without overlap if the spacing is 2.
 QUICK = {"steps": 2, "batch_size": 4, "precision": "float32"}
 TINY = {**QUICK, "size": 16, "network": "conv", "seeds": "0-1"}
+SMALLER: dict[str, Any] = {"name": "conv", "channels": [16, 32], "hidden": 128}  # for more steps in the same time
 SMALL = {"size": 16, "network": "conv", "seeds": "0-2", "batch_size": 32, "precision": "float32"}
 DRAWN = "dSprites and 3D Shapes are drawn by our own renderers; rendered=false reads the published files."
 

@@ -39,6 +39,7 @@ from untwine.experiments.rhodes2021.runs import (
     lines,
     pair,
     scored,
+    share_of_pixels,
     size_caveats,
     to_size,
 )
@@ -204,7 +205,7 @@ def fig5(
     pictures all these weights shrink with the number of pixels, `beta` of β-VAE excepted, which is that of JL1-VAE.
     """
     arguments = {
-        BETA_VAE: {"beta": beta / (size / 64) ** 2},
+        BETA_VAE: {"beta": beta / share_of_pixels(size)},  # `to_size` makes it beta again
         "FactorVAE": {"hidden": discriminator},
         "AnnealedVAE": {"anneal": anneal},
     }

@@ -28,9 +28,9 @@ DOTS: dict[int, tuple[dict[str, Any], str | dict[str, Any]]] = {
     32: ({"name": "three_dots", "size": 32}, {"name": "conv", "channels": [4, 8], "hidden": 16, "log_variance": -3.0}),
     16: ({"name": "three_dots", "size": 16, "radius": 0.12}, {"name": "mlp", "hidden": [256, 128]}),
 }
+TRAINING: dict[str, Any] = {"lr": 1e-3, "precision": "float32"}
 # A picture of 16 px has a sixteenth of the pixels, so that beta is a sixteenth of the paper's. Gamma is larger, and
 # both rise over all steps: chosen with a stand-in for the scores, and confirmed on seeds that the choice did not use.
-TRAINING: dict[str, Any] = {"lr": 1e-3, "precision": "float32"}
 SMALL: dict[str, Any] = {**TRAINING, "lr": 2e-3, "seeds": "0-4", "size": 16, "beta": 0.25, "gamma": 0.2}
 SMALL |= {"steps": 8_000, "anneal": 8_000}
 SMALL_SCORES: dict[str, Any] = {"windows": 20, "points": 2_000, "rho": (0.1, 1.0)}
@@ -81,6 +81,11 @@ def dots_run(method: Objective, size: Size, *rest: Any, network: str | None = No
     return image_run(method, dataset, network if network and size == 64 else usual, *rest)
 
 
+def share_of_pixels(size: Size) -> float:
+    """How many pixels an image has for each pixel of one of 64 px."""
+    return (size / 64) ** 2
+
+
 def to_size(objective: Objective, size: Size) -> Objective:
     """An objective for 64 px with all of its penalties divided as the likelihood is, which is a sum over pixels.
 
@@ -90,7 +95,7 @@ def to_size(objective: Objective, size: Size) -> Objective:
     """
     if size == 64:
         return objective
-    share = (size / 64) ** 2
+    share = share_of_pixels(size)
     return replace(objective, penalties={name: share * term for name, term in objective.penalties.items()})
 
 
